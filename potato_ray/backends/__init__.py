@@ -1,0 +1,1 @@
+"""Backends: the places where a run can execute. They know neither Ray nor FastAPI."""

@@ -1,0 +1,141 @@
+"""The protocol that every backend keeps; the same contract tests run against all of them.
+
+controller ── place ──▶ Placement (a GPU reserved in the registry) or Refusal
+supervising task ── execute(job, sink) ──▶ Outcome
+                       │ each batch of events goes to sink, which answers Directive
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line of a check report; `ok` False means that a run could not start."""
+
+    name: str
+    ok: bool
+    message: str
+    next_step: str = ""
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """What `training check NAME` prints: `summary` is its first line, `facts` its --json body."""
+
+    backend: str
+    type: str
+    summary: str
+    checks: tuple[Check, ...] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        return all(check.ok for check in self.checks)
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where a run will execute: `gpu_uuids` () means the CPU; `slots` are the cards' slots for Ray.
+
+    `device` is what the worker gets (cpu, cuda, cuda:0, mps), `step` one line for people,
+    `warnings` go into the run's log.
+    """
+
+    backend: str
+    device: str
+    gpu_uuids: tuple[str, ...] = ()
+    slots: tuple[int, ...] = ()
+    step: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a run cannot be placed now. `wait` True: try again when a reservation ends; False: fail it."""
+
+    code: str
+    message: str
+    next_step: str
+    wait: bool = False
+
+
+@dataclass(frozen=True)
+class Job:
+    """One attempt of a run, ready to execute: its job folder holds spec.json and the bundle.
+
+    `first_seq` is the number of worker events that the registry already holds, so that a run that is
+    followed again sends only what is new.
+    """
+
+    run_id: str
+    attempt: int
+    folder: Path
+    first_seq: int = 0
+
+
+@dataclass(frozen=True)
+class Directive:
+    """The answer to a batch of events: go on, stop the worker (`cancel`), or let go (`stale`)."""
+
+    cancel: bool = False
+    grace_s: float = 20.0
+    stale: bool = False
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How the execution ended.
+
+    `status` is success, error, cancelled or stale. For success the job folder holds the artifacts and
+    `result` the worker's result event. For error the other fields say why (spec section 6).
+    """
+
+    status: str
+    error_code: str = ""
+    message: str = ""
+    evidence: str = ""
+    next_step: str = ""
+    result: Mapping[str, Any] = field(default_factory=dict)
+    peak_rss_mb: float = 0.0
+
+
+class EventSink(Protocol):
+    """Takes the next events of a run. `first_seq` is the number of the first one, counted from 0.
+
+    Called at least once a second, with no events when there are none. `note` is a notice of the
+    backend itself: {"kind": "step", "step": ...} or {"kind": "log", "level", "message"}, or
+    {"kind": "ended", "error_code", "message", "next_step"} when the run is over while its process
+    is still being stopped.
+    """
+
+    def __call__(
+        self, events: Sequence[Mapping[str, Any]], first_seq: int, notes: Sequence[Mapping[str, Any]] = ()
+    ) -> Directive: ...
+
+
+class Backend(Protocol):
+    """A place where a run can execute."""
+
+    name: str
+    type: str
+
+    def check(self) -> CheckReport:
+        """Look, without changing anything, whether a run could start. Bounded in time."""
+        ...
+
+    def place(self, taken: Set[str]) -> Placement | Refusal:
+        """Choose a place; `taken` are the GPU uuids that other runs hold on this backend."""
+        ...
+
+    def execute(self, job: Job, sink: EventSink) -> Outcome:
+        """Run the job to its end, or follow it when it already runs. Leaves no process behind."""
+        ...
+
+    def alive(self, folder: Path) -> bool:
+        """Whether a process of this job may still be alive (its GPU must stay reserved)."""
+        ...

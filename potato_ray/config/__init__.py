@@ -1,0 +1,1 @@
+"""The configuration: models, loading with line numbers, checks."""

@@ -1,0 +1,25 @@
+"""events.jsonl: what a worker says, one JSON object a line.
+
+Every event is {"v": 1, "event": name, "t": epoch seconds UTC, ...}:
+
+    status    phase, step
+    progress  current, total, eta_s (or null)
+    metric    name, value, step (or null)
+    log       level (info, warning), message
+    artifact  path (relative to artifacts/), bytes
+    result    metrics, label_order, notes, predictions_file, n_predictions, model_version
+    error     code, message, next_step
+"""
+
+from __future__ import annotations
+
+VERSION = 1
+
+NAMES = ("status", "progress", "metric", "log", "artifact", "result", "error")
+
+EXIT_FINISHED = 0
+EXIT_UNEXPECTED = 1
+EXIT_BAD_SPEC = 2
+EXIT_MISSING_DEPENDENCY = 3
+EXIT_CANCELLED = 4
+EXIT_OUT_OF_MEMORY = 5

@@ -1,0 +1,152 @@
+"""The job folder: the contract between whoever runs a worker and whoever watches it.
+
+This is the only place that knows the file names. Every file but the logs and events.jsonl is written
+aside and renamed, so a reader sees it whole or not at all.
+
+    spec.json      what to do (spec.py)              written before the launcher starts
+    bundle/        the frozen data                   read-only
+    process.json   launcher and worker: pid, start time, host
+    heartbeat      touched by the launcher each second
+    lease          touched by whoever follows the run; too old -> the launcher ends the worker
+    cancel.json    {"reason", "grace_s"}: a request to stop, written by the follower
+    stopping.json  {"reason", "t"}: the launcher has begun to stop the worker (wall_clock, cancelled,
+                   out_of_memory, lost)
+    events.jsonl   what the worker says, one JSON object a line (events.py)
+    stdout.log, stderr.log
+    exit.json      the end (see Exit); written last, when no process of the group is left
+    artifacts/     model files, model_card.json, calibration.json, predictions.jsonl
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Exit:
+    """How a worker ended.
+
+    `code` is its exit code or None, `signal` the signal that ended it or None. `reason` is why the
+    launcher stopped it ("wall_clock", "cancelled", "out_of_memory", "lost"), or "" when it ended by
+    itself. `peak_rss_mb` is the highest resident memory seen of its process group, in MiB.
+    """
+
+    code: int | None
+    signal: int | None
+    reason: str = ""
+    peak_rss_mb: float = 0.0
+    started_at: float = 0.0
+    ended_at: float = 0.0
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class ProcessId:
+    """A process that can be told from a later one with the same pid: by its start time in clock ticks."""
+
+    pid: int
+    start_ticks: int
+    host: str
+
+
+class JobFolder:
+    """The paths of one job folder, and atomic reads and writes of its small files."""
+
+    def __init__(self, path: os.PathLike[str] | str) -> None:
+        self.path = Path(path)
+
+    @property
+    def spec(self) -> Path:
+        return self.path / "spec.json"
+
+    @property
+    def bundle(self) -> Path:
+        return self.path / "bundle"
+
+    @property
+    def process(self) -> Path:
+        return self.path / "process.json"
+
+    @property
+    def heartbeat(self) -> Path:
+        return self.path / "heartbeat"
+
+    @property
+    def lease(self) -> Path:
+        return self.path / "lease"
+
+    @property
+    def cancel(self) -> Path:
+        return self.path / "cancel.json"
+
+    @property
+    def stopping(self) -> Path:
+        return self.path / "stopping.json"
+
+    @property
+    def events(self) -> Path:
+        return self.path / "events.jsonl"
+
+    @property
+    def stdout(self) -> Path:
+        return self.path / "stdout.log"
+
+    @property
+    def stderr(self) -> Path:
+        return self.path / "stderr.log"
+
+    @property
+    def exit(self) -> Path:
+        return self.path / "exit.json"
+
+    @property
+    def artifacts(self) -> Path:
+        return self.path / "artifacts"
+
+    @property
+    def predictions(self) -> Path:
+        return self.artifacts / "predictions.jsonl"
+
+    def read_exit(self) -> Exit | None:
+        """The end of the worker, or None while it has none."""
+        body = read_json(self.exit)
+        return Exit(**body) if body is not None else None
+
+    def write_exit(self, end: Exit) -> None:
+        write_json(self.exit, asdict(end))
+
+    def request_cancel(self, reason: str, grace_s: float) -> None:
+        """Ask the launcher to stop the worker; a second request changes nothing."""
+        if not self.cancel.exists():
+            write_json(self.cancel, {"reason": reason, "grace_s": grace_s})
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """The object in a small JSON file, or None when there is no such file."""
+    try:
+        text = path.read_text("utf-8")
+    except FileNotFoundError:
+        return None
+    body = json.loads(text)
+    if not isinstance(body, dict):
+        raise ValueError(f"{path} holds no JSON object")
+    return body
+
+
+def write_json(path: Path, body: dict[str, Any]) -> None:
+    """Write a small JSON file durably: aside, fsync, rename."""
+    descriptor, temporary = tempfile.mkstemp(dir=str(path.parent), prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as handle:
+            json.dump(body, handle, ensure_ascii=True, indent=1)
+            handle.flush()
+            os.fsync(handle.fileno())
+        os.replace(temporary, str(path))
+    except BaseException:
+        os.unlink(temporary)
+        raise

@@ -1,0 +1,1 @@
+"""The registry: runs, queue, predictions and reservations in `<task_dir>/project.sqlite`."""

@@ -1,0 +1,1 @@
+"""Held-out scores by kind of answer, and what they are compared with."""
