@@ -1,0 +1,195 @@
+"""Embedded Ray: a cluster of one node inside this process, reachable from this machine alone.
+
+Ray reads most of its switches when it is imported, so this module sets them first and nothing else
+of ours may import Ray before. What each one is for:
+
+- every port on 127.0.0.1, and token authentication with a token file of mode 0600;
+- no usage report, and no look-up of cloud metadata: Ray's dashboard process asks for it unless
+  `~/ray_bootstrap_config.yaml` exists, so Ray's processes get a home folder of their own that has one
+  (`restore_home` gives ours the user's home back);
+- no memory monitor (it may kill the controller), no growing event buffers, normal niceness.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import secrets
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from potato_ray.job.folder import read_json
+from potato_ray.lock import private_folder, write_private
+
+SLOTS_PER_BACKEND = 16
+OBJECT_STORE_BYTES = 100_000_000
+
+_SWITCHES = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_memory_monitor_refresh_ms": "0",
+    "RAY_worker_niceness": "0",
+    "RAY_worker_oom_score_adjustment": "0",
+    "RAY_task_events_report_interval_ms": "0",
+    # Never -1: gcs_server then writes some 100 MB a second.
+    "RAY_event_stats_print_interval_ms": "0",
+    "RAY_debug_dump_period_milliseconds": "0",
+    # The only switch that keeps every port on 127.0.0.1.
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+    "RAY_AUTH_MODE": "token",
+    "RAY_DEDUP_LOGS": "0",
+}
+_USER_HOME = "POTATO_RAY_USER_HOME"
+_token: str | None = None
+
+
+def namespace_of(task_dir: Path) -> str:
+    """The Ray namespace of a project: a hash of its path."""
+    return "potato-ray-" + hashlib.sha256(str(task_dir.resolve()).encode()).hexdigest()[:16]
+
+
+def gpu_resource(backend: str, slot: int) -> str:
+    """The name of the Ray resource that mirrors one card of a backend."""
+    return f"gpu:{backend}:{slot}"
+
+
+def restore_home() -> None:
+    """In a Ray worker: give the process the user's own home back."""
+    home = os.environ.pop(_USER_HOME, None)
+    if home:
+        os.environ["HOME"] = home
+
+
+class EmbeddedRay:
+    """Starts and stops the embedded cluster of one project; leaves nothing behind."""
+
+    def __init__(self, state_dir: Path, namespace: str) -> None:
+        self.state_dir = state_dir
+        self.namespace = namespace
+        self.address = ""
+        self._folder: Path | None = None
+
+    def start(self, backends: Iterable[str]) -> None:
+        """Start Ray with the resources of `backends` declared. Takes 2 to 10 s."""
+        private_folder(self.state_dir)
+        self._sweep()
+        folder = Path(tempfile.mkdtemp(prefix="pr-", dir="/tmp"))  # noqa: S108 - socket paths must stay short
+        self._folder = folder
+        write_private(self.state_dir / "ray.json", {"pid": os.getpid(), "folder": str(folder)})
+        token = self._write_token()
+        os.environ.update(_SWITCHES)
+        os.environ["RAY_AUTH_TOKEN_PATH"] = str(token)
+        with _home_of_its_own(folder), _working_in(self.state_dir):
+            context = self._init(folder, backends)
+        self.address = str(context.address_info["gcs_address"])
+
+    def _init(self, folder: Path, backends: Iterable[str]) -> Any:
+        import ray
+
+        resources = {
+            gpu_resource(backend, slot): 1.0 for backend in backends for slot in range(SLOTS_PER_BACKEND)
+        }
+        with _signals_kept():
+            return ray.init(
+                address="local",
+                namespace=self.namespace,
+                include_dashboard=False,
+                num_cpus=1,
+                num_gpus=0,
+                object_store_memory=OBJECT_STORE_BYTES,
+                resources=resources,
+                _temp_dir=str(folder),
+                log_to_driver=False,
+                configure_logging=False,
+            )
+
+    def stop(self) -> None:
+        """Stop Ray and remove its session folder."""
+        import ray
+
+        if ray.is_initialized():
+            ray.shutdown()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+        (self.state_dir / "ray.json").unlink(missing_ok=True)
+
+    def _write_token(self) -> Path:
+        path = self.state_dir / "ray.token"
+        path.unlink(missing_ok=True)
+        global _token
+        # Ray reads the token once in the life of a process, so a second start must use the same.
+        _token = _token or secrets.token_hex(32)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="ascii") as handle:
+            handle.write(_token)
+        return path
+
+    def _sweep(self) -> None:
+        """Remove the session folder that a killed process has left; the project's lock is ours."""
+        try:
+            left = read_json(self.state_dir / "ray.json")
+        except (ValueError, json.JSONDecodeError):
+            left = None
+        folder = Path(str(left["folder"])) if left and "folder" in left else None
+        if folder is not None and folder.name.startswith("pr-") and folder.parent == Path("/tmp"):  # noqa: S108
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def connect(address: str, token: Path, namespace: str) -> None:
+    """Join the embedded cluster that another process on this machine holds."""
+    os.environ.update(_SWITCHES)
+    os.environ["RAY_AUTH_TOKEN_PATH"] = str(token)
+    import ray
+
+    ray.init(address=address, namespace=namespace, log_to_driver=False, configure_logging=False)
+
+
+@contextlib.contextmanager
+def _home_of_its_own(folder: Path) -> Iterator[None]:
+    home = folder / "home"
+    home.mkdir()
+    (home / "ray_bootstrap_config.yaml").touch()
+    user_home = os.environ.get("HOME")
+    os.environ[_USER_HOME] = user_home or str(Path.home())
+    os.environ["HOME"] = str(home)
+    try:
+        yield
+    finally:
+        os.environ.pop(_USER_HOME, None)
+        if user_home is None:
+            os.environ.pop("HOME", None)
+        else:
+            os.environ["HOME"] = user_home
+
+
+@contextlib.contextmanager
+def _working_in(folder: Path) -> Iterator[None]:
+    # Ray puts the driver's working folder in front of site-packages in its workers: a folder of the
+    # user's called `ray/` or `yaml/` would be imported instead of the package.
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+@contextlib.contextmanager
+def _signals_kept() -> Iterator[None]:
+    """Keep the caller's SIGTERM handler, which ray.init replaces in the main thread."""
+    import signal
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

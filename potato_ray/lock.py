@@ -1,0 +1,97 @@
+"""One holder of a project at a time: a lock file, and a note of who holds it.
+
+The lock is the kernel's (flock), so it ends with its process, however that dies. The note,
+`<task_dir>/.potato_ray/server.json` (mode 0600), is how other commands find the holder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import socket
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from potato_ray.errors import Conflict
+from potato_ray.job.folder import read_json
+
+
+def private_folder(path: Path) -> Path:
+    """Make a folder that only its owner can enter, and return it."""
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.chmod(0o700)
+    return path
+
+
+def write_private(path: Path, body: Mapping[str, Any]) -> None:
+    """Write a small JSON file of mode 0600, atomically."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as handle:
+        json.dump(dict(body), handle, indent=1)
+        handle.flush()
+        os.fsync(handle.fileno())
+    temporary.replace(path)
+
+
+class ProjectLock:
+    """Holds a project from `acquire` to `release`."""
+
+    def __init__(self, state_dir: Path) -> None:
+        self.state_dir = state_dir
+        self._descriptor: int | None = None
+
+    @property
+    def note(self) -> Path:
+        return self.state_dir / "server.json"
+
+    def acquire(self, purpose: str) -> None:
+        """Take the project. Raises Conflict, naming the holder, when somebody else has it."""
+        private_folder(self.state_dir)
+        descriptor = os.open(self.state_dir / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            raise self._held() from None
+        self._descriptor = descriptor
+        self.describe(purpose=purpose)
+
+    def describe(self, **facts: Any) -> None:
+        """Say in the note who holds the project, and where it can be reached."""
+        body = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.time()}
+        write_private(self.note, {**body, **facts})
+
+    def release(self) -> None:
+        """Give the project back; harmless when it is not held."""
+        if self._descriptor is None:
+            return
+        with contextlib.suppress(FileNotFoundError):
+            self.note.unlink()
+        os.close(self._descriptor)
+        self._descriptor = None
+
+    def _held(self) -> Conflict:
+        holder = read_json(self.note) or {}
+        who = f"{holder.get('purpose', 'another process')}, process {holder.get('pid', 'unknown')}"
+        return Conflict(
+            f"The project is in use by {who} on {holder.get('host', 'this machine')}.",
+            code="project_in_use",
+            evidence=f"It holds the lock {self.state_dir / 'lock'}.",
+            next_step="Use that one, or stop it and try again.",
+        )
+
+
+@contextlib.contextmanager
+def holding(state_dir: Path, purpose: str) -> Iterator[ProjectLock]:
+    """Hold the project for the length of a `with` block."""
+    lock = ProjectLock(state_dir)
+    lock.acquire(purpose)
+    try:
+        yield lock
+    finally:
+        lock.release()

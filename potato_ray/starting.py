@@ -1,0 +1,163 @@
+"""What a start asks for, and everything that is refused at once.
+
+The same checks run again when a waiting run's turn comes, since the configuration may have changed.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from potato_ray.config.models import ProjectConfig
+from potato_ray.errors import StartRefused
+from potato_ray.project.schemes import Scheme, schemes_of
+from potato_ray.trainers import params as trainer_params
+from potato_ray.trainers import registry as trainer_registry
+from potato_ray.trainers.base import Trainer
+
+HTTP_STATUS = {
+    "unknown_trainer": 400,
+    "unknown_schema": 400,
+    "untrainable_schema": 400,
+    "bad_params": 400,
+    "licence_not_confirmed": 400,
+    "unknown_backend": 409,
+    "local_only": 409,
+    "busy": 409,
+    "queue_full": 429,
+}
+LOCAL_ONLY_TRAINERS = frozenset({"decision-calibrate"})
+
+
+@dataclass(frozen=True)
+class StartRequest:
+    """A start as somebody asked for it; `schemas` is not empty, `backend` "" means the default."""
+
+    trainer: str
+    schemas: tuple[str, ...]
+    params: Mapping[str, Any] = field(default_factory=dict)
+    backend: str = ""
+    accept_licence: bool = False
+    queue: bool = True
+    trigger: str = "cli"
+    idempotency_key: str | None = None
+
+
+@dataclass(frozen=True)
+class StartPlan:
+    """A start that may be made: the trainer, its complete parameters, the schemes, the backend."""
+
+    trainer: type[Trainer]
+    schemes: tuple[Scheme, ...]
+    params: Mapping[str, Any]
+    backend: str
+
+    @property
+    def uses_gpu(self) -> bool:
+        return any(need.module == "torch" for need in self.trainer.requires)
+
+
+def plan_start(config: ProjectConfig, request: StartRequest) -> StartPlan:
+    """Check a start against the configuration. Raises StartRefused with one of HTTP_STATUS's codes."""
+    trainer = _trainer(request.trainer)
+    schemes = _schemes(config, request.schemas)
+    _check_learnable(trainer, schemes[0])
+    params = _params(config, trainer, request.params)
+    _check_licence(trainer, request.accept_licence)
+    backend = _backend(config, trainer, request.backend)
+    return StartPlan(trainer=trainer, schemes=schemes, params=params, backend=backend)
+
+
+def _trainer(name: str) -> type[Trainer]:
+    known = trainer_registry.trainer_names()
+    trainer = trainer_registry.get_trainer(name) if name in known else None
+    if trainer is None:
+        raise StartRefused(
+            f"There is no trainer '{name}'." if name else "No trainer was named.",
+            code="unknown_trainer",
+            evidence=f"The trainers are {', '.join(known)}.",
+            next_step=_suggestion(name, known) or "Name one of them.",
+        )
+    return trainer
+
+
+def _schemes(config: ProjectConfig, names: Sequence[str]) -> tuple[Scheme, ...]:
+    known = {scheme.name: scheme for scheme in schemes_of(config.annotation_schemes)}
+    missing = [name for name in names if name not in known]
+    if missing or not names:
+        listed = ", ".join(known) or "none"
+        raise StartRefused(
+            f"There is no annotation scheme '{missing[0]}'." if missing else "No annotation scheme was named.",
+            code="unknown_schema",
+            evidence=f"The project's schemes are {listed}.",
+            next_step=_suggestion(missing[0] if missing else "", list(known)) or "Name one of them.",
+        )
+    return tuple(known[name] for name in names)
+
+
+def _check_learnable(trainer: type[Trainer], scheme: Scheme) -> None:
+    types = trainer.annotation_types
+    if scheme.kind in trainer.kinds and (types is None or scheme.annotation_type in types):
+        return
+    others = (
+        [t.name for t in trainer_registry.trainers_for(scheme.kind, scheme.annotation_type)]
+        if scheme.kind is not None
+        else []
+    )
+    raise StartRefused(
+        f"{trainer.name} cannot learn scheme '{scheme.name}' ({scheme.annotation_type}).",
+        code="untrainable_schema",
+        evidence=scheme.why_not or f"It learns schemes of kind {', '.join(trainer.kinds)}; this one is {scheme.kind}.",
+        next_step=f"Use {' or '.join(others)}." if others else "No trainer of this version learns this type.",
+    )
+
+
+def _params(config: ProjectConfig, trainer: type[Trainer], given: Mapping[str, Any]) -> dict[str, Any]:
+    configured = config.model_training.trainer_params.get(trainer.name, {})
+    for layer in (configured, given):
+        problems = trainer_params.check_params(trainer, layer)
+        if problems:
+            raise StartRefused(
+                "; ".join(problem.message for problem in problems),
+                code="bad_params",
+                next_step="Correct the parameters and start again.",
+            )
+    return trainer_params.complete(trainer, configured, given)
+
+
+def _check_licence(trainer: type[Trainer], accepted: bool) -> None:
+    licence = trainer.licence
+    if not licence.needs_confirmation or accepted:
+        return
+    raise StartRefused(
+        f"{trainer.name} runs software under {licence.spdx}, which has to be accepted first.",
+        code="licence_not_confirmed",
+        evidence=f"The licence: {licence.url}." if licence.url else "",
+        next_step="Read the licence and start again with accept_licence (--accept-licence).",
+    )
+
+
+def _backend(config: ProjectConfig, trainer: type[Trainer], name: str) -> str:
+    chosen = name or config.model_training.backend
+    known = ["local", *config.model_training.backends]
+    if chosen not in known:
+        raise StartRefused(
+            f"There is no backend '{chosen}'.",
+            code="unknown_backend",
+            evidence=f"The backends are {', '.join(known)}.",
+            next_step=_suggestion(chosen, known) or "Define it under model_training.backends.",
+        )
+    if trainer.name in LOCAL_ONLY_TRAINERS and chosen != "local":
+        raise StartRefused(
+            f"{trainer.name} runs only on local.",
+            code="local_only",
+            next_step="Start it with backend local.",
+        )
+    return chosen
+
+
+def _suggestion(name: str, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"Did you mean {close[0]}?" if close else ""
