@@ -30,7 +30,9 @@ class AnswerTable:
     - text, span, geometry, ranking: `objects`, one target per answer as in trainers.kinds, in a canonical
       form: equal answers are equal values and have the same `json.dumps(value, sort_keys=True)`.
 
-    `labels` holds the labels that occur, in the scheme's own order (sorted where it has none).
+    `labels` of an ordinal scheme are all its configured labels in their order, also those that nobody gave:
+    a median may fall on one. For nominal and multilabel schemes they are the labels that occur, in the
+    scheme's order. Where a scheme configures none, they are the labels that occur, sorted (numbers by value).
     """
 
     items: list[str]
