@@ -1,0 +1,341 @@
+"""The RunController: one detached actor that owns the queue and the registry of a project.
+
+    start, cancel, withdraw   commands, from CLI and server
+    record_events, ...        events, from the tasks of a run; every one carries the attempt
+
+It writes SQLite from one thread and never blocks its event loop. It begins where the registry says
+it stopped: Ray restarts it when its process is killed, and then `__init__` is all that runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, TypeVar
+
+import potato_ray
+from potato_ray.actors.embedded import restore_home
+from potato_ray.actors.way import RunWay
+from potato_ray.backends.base import Backend, Directive, Placement, Refusal
+from potato_ray.backends.making import make_backend
+from potato_ray.config.models import ProjectConfig
+from potato_ray.errors import Conflict, PotatoRayError, StartRefused
+from potato_ray.job.folder import JobFolder
+from potato_ray.job.spare import SpareKeeper
+from potato_ray.registry.reading import RegistryReader
+from potato_ray.registry.runs import NewRun, Run
+from potato_ray.registry.states import State
+from potato_ray.registry.store import Registry, Reservation
+from potato_ray.starting import HTTP_STATUS, StartPlan, StartRequest, plan_start
+from potato_ray.writeback import WritebackSettings, replay, withdraw
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+
+NAME = "run-controller"
+PLACE_AGAIN_AFTER_S = 5.0
+RELEASE_POLL_S = 0.5
+
+
+class RunController:
+    """Wrapped as a Ray actor by session.py; the class itself can be read without Ray."""
+
+    def __init__(self, config: ProjectConfig) -> None:
+        restore_home()
+        self.config = config
+        self.registry = Registry(config.registry_path, project=config.annotation_task_name)
+        self.reader = RegistryReader(config.registry_path, project=config.annotation_task_name)
+        self.backends: dict[str, Backend] = {}
+        self.spare = SpareKeeper(config.state_dir, num_threads=config.model_training.num_threads)
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="registry-writer")
+        self._ways: dict[str, RunWay] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._wake = asyncio.Event()
+        self._ready = asyncio.Event()
+        self._stopping = False
+        self._spawn(self._live())
+
+    # --- commands -------------------------------------------------------------------------------
+
+    async def ready(self) -> dict[str, Any]:
+        """Wait until the registry has been reconciled; answers who this is."""
+        await self._ready.wait()
+        return {"version": potato_ray.__version__, "project": self.config.annotation_task_name}
+
+    async def start(self, request: StartRequest) -> dict[str, Any]:
+        """Put a run into the queue. The row is durable when this answers.
+
+        Answers {"started": True, "run_id", "queued", "position"} or, refused,
+        {"started": False, "error", "error_code", "evidence", "next_step", "status"}.
+        """
+        await self._ready.wait()
+        try:
+            plan = plan_start(self.config, request)
+            run = await self.write(self.registry.create_run, self._new_run(request, plan), **self._queue_rule(request))
+        except StartRefused as refusal:
+            return {"started": False, **refusal.as_dict(), "status": HTTP_STATUS.get(refusal.code, 400)}
+        self._wake.set()
+        return {"started": True, "run_id": run.run_id, "queued": bool(run.position), "position": run.position}
+
+    async def cancel(self, run_id: str) -> dict[str, Any]:
+        """Cancel a waiting or running run; raises NotFound, or Conflict when it has ended."""
+        await self._ready.wait()
+        run = await self.write(self.registry.request_cancel, run_id)
+        way = self._ways.get(run_id)
+        if way is not None:
+            way.cancel()
+        self._wake.set()
+        return {"run_id": run_id, "state": str(run.state), "cancelled": run.state == State.CANCELLED}
+
+    async def withdraw(self, run_id: str) -> int:
+        """Withdraw a run's predictions and pre-labels; the number of predictions removed."""
+        return await self.write(withdraw, self.registry, run_id)
+
+    async def stop(self) -> None:
+        """Take no more runs and let go of those under way: their launchers go on without us."""
+        self._stopping = True
+        self._wake.set()
+        for way in list(self._ways.values()):
+            way.let_go()
+        self.spare.close()
+        await self.write(self.registry.checkpoint)
+
+    # --- events ---------------------------------------------------------------------------------
+
+    async def record_events(
+        self,
+        run_id: str,
+        attempt: int,
+        first_seq: int,
+        events: Sequence[Mapping[str, Any]],
+        notes: Sequence[Mapping[str, Any]],
+    ) -> dict[str, Any]:
+        """Take the next events of a run; a repeat changes nothing. Answers a Directive's fields."""
+        way = self._ways.get(run_id)
+        if way is None or way.run.attempt != attempt:
+            return asdict(Directive(stale=True))
+        if events:
+            stale = await self.write(self.registry.record_events, run_id, attempt, first_seq, list(events))
+            if stale:
+                return asdict(Directive(stale=True))
+        await way.heard(events, notes)
+        return asdict(Directive(cancel=way.cancelled, grace_s=self.config.model_training.grace_seconds))
+
+    async def note_progress(self, run_id: str, attempt: int, step: str, current: int, total: int) -> None:
+        """The step line and progress of a build."""
+        way = self._ways.get(run_id)
+        if way is not None and way.run.attempt == attempt:
+            await self.write(self.registry.note_progress, run_id, attempt, step, current, total)
+
+    async def store_predictions(self, run_id: str, attempt: int, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Store at most 1,000 predictions of a run that is being finished; a repeat changes nothing."""
+        await self.write(self.registry.store_predictions, run_id, attempt, list(rows))
+
+    # --- what the ways of the runs use ------------------------------------------------------------
+
+    async def write(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+        """Run one registry call in the writer thread."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._writer, lambda: function(*args, **kwargs))
+
+    def run_folder(self, run_id: str) -> Path:
+        return self.config.training_dir / "runs" / run_id
+
+    def backend(self, name: str) -> Backend:
+        if name not in self.backends:
+            self.backends[name] = make_backend(name, self.config)
+        return self.backends[name]
+
+    def writeback_settings(self) -> WritebackSettings:
+        return WritebackSettings.from_config(self.config.model_training.writeback)
+
+    # --- the life of the controller ---------------------------------------------------------------
+
+    def _spawn(self, work: Any) -> asyncio.Task[None]:
+        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _live(self) -> None:
+        try:
+            await self.write(self.registry.open)
+            await self._reconcile()
+            await self.write(replay, self.registry, self.writeback_settings())
+        finally:
+            self._ready.set()
+        self._keep_spare()
+        while not self._stopping:
+            self._wake.clear()
+            waits = await self._start_what_may()
+            await self._sleep_until_woken(PLACE_AGAIN_AFTER_S if waits else 60.0)
+
+    async def _sleep_until_woken(self, at_most_s: float) -> None:
+        try:
+            await asyncio.wait_for(self._wake.wait(), at_most_s)
+        except TimeoutError:
+            pass
+
+    async def _reconcile(self) -> None:
+        """Take up every unfinished run where the registry left it. Nothing is guessed."""
+        for run in await self.write(self.registry.unfinished):
+            if run.state in (State.QUEUED, State.OFFERED):
+                continue
+            if run.state == State.BUILDING:
+                await self._requeue(run)
+                continue
+            self._follow(run)
+        for reservation in await self.write(self.registry.reservations):
+            if reservation.run_id not in self._ways:
+                self._spawn(self._release_when_gone(reservation.run_id, reservation.backend))
+
+    async def _requeue(self, run: Run) -> None:
+        state = State.CANCELLED if run.cancel_requested_at else State.QUEUED
+        await self.write(self.registry.transition, run.run_id, run.attempt, state)
+        await self.write(self.registry.release, run.run_id)
+
+    def _follow(self, run: Run) -> None:
+        way = RunWay(self, run, placement=None)
+        self._ways[run.run_id] = way
+        self._spawn(self._walk(way))
+
+    # --- the queue --------------------------------------------------------------------------------
+
+    async def _start_what_may(self) -> bool:
+        """Start waiting runs, oldest first, while there is room. True when one waits for a place."""
+        waits = False
+        for run in await self.write(self.registry.queued):
+            if len(self._ways) >= self.config.model_training.max_concurrent_runs or self._stopping:
+                return waits
+            try:
+                waits = await self._try_to_start(run) or waits
+            except PotatoRayError as error:
+                await self._refuse(run, error)
+            except Exception:
+                logger.exception("run %s could not be started", run.run_id)
+                await self._refuse(run, _unexpected())
+        return waits
+
+    async def _try_to_start(self, run: Run) -> bool:
+        plan = self._plan_again(run)
+        backend = self.backend(run.backend)
+        taken = {uuid for r in await self.write(self.registry.reservations) if r.backend == run.backend for uuid in r.gpu_uuids}
+        placement = await asyncio.to_thread(backend.place, taken, uses_gpu=plan.uses_gpu)
+        if isinstance(placement, Refusal):
+            if placement.wait:
+                await self.write(self.registry.note_progress, run.run_id, run.attempt, placement.message, 0, 0)
+                return True
+            raise PotatoRayError(placement.message, code=placement.code, next_step=placement.next_step)
+        begun = await self.write(
+            self.registry.begin,
+            run.run_id,
+            _reservation(run.backend, placement),
+            self.config.model_training.max_concurrent_runs,
+        )
+        if begun is not None:
+            way = RunWay(self, begun, placement=placement)
+            self._ways[run.run_id] = way
+            self._spawn(self._walk(way))
+        return False
+
+    def _plan_again(self, run: Run) -> StartPlan:
+        try:
+            return plan_start(self.config, request_of(run))
+        except StartRefused as refusal:
+            raise PotatoRayError(
+                f"The configuration has changed since the run was queued. {refusal.message}",
+                code="invalid_when_dequeued",
+                evidence=refusal.evidence,
+                next_step=refusal.next_step,
+            ) from refusal
+
+    async def _refuse(self, run: Run, error: PotatoRayError) -> None:
+        await self.write(
+            self.registry.transition,
+            run.run_id,
+            run.attempt,
+            State.ERROR,
+            error=error.message,
+            error_code=error.code,
+            error_evidence=error.evidence,
+            error_next_step=error.next_step,
+        )
+
+    async def _walk(self, way: RunWay) -> None:
+        run_id = way.run.run_id
+        try:
+            await way.walk()
+        except Exception:
+            logger.exception("run %s: its end could not be recorded", run_id)
+        await self._release_when_gone(run_id, way.run.backend)
+        self._ways.pop(run_id, None)
+        self._keep_spare()
+        self._wake.set()
+
+    async def _release_when_gone(self, run_id: str, backend: str) -> None:
+        """Give the run's GPU back once its process is known to be gone, or must be."""
+        training = self.config.model_training
+        deadline = time.monotonic() + training.survive_s + training.grace_seconds + 10.0
+        folder = self.run_folder(run_id)
+        while not self._stopping and time.monotonic() < deadline:
+            if not await asyncio.to_thread(self.backend(backend).alive, folder):
+                break
+            await asyncio.sleep(RELEASE_POLL_S)
+        if not self._stopping:
+            await self.write(self.registry.release, run_id)
+
+    def _keep_spare(self) -> None:
+        if not self._stopping and not self._ways:
+            self._spawn(asyncio.to_thread(self.spare.ensure))
+
+    def _new_run(self, request: StartRequest, plan: StartPlan) -> NewRun:
+        return NewRun(
+            trainer=plan.trainer.name,
+            schemas=tuple(scheme.name for scheme in plan.schemes),
+            kinds=tuple(scheme.kind or "" for scheme in plan.schemes),
+            params=dict(request.params),
+            backend=plan.backend,
+            trigger=request.trigger,
+            accept_licence=request.accept_licence,
+            idempotency_key=request.idempotency_key,
+            split_seed=self.config.model_training.split_seed,
+        )
+
+    def _queue_rule(self, request: StartRequest) -> dict[str, Any]:
+        training = self.config.model_training
+        return {
+            "queue_max": training.queue_max,
+            "allow_queue": request.queue,
+            "max_concurrent": training.max_concurrent_runs,
+        }
+
+
+def request_of(run: Run) -> StartRequest:
+    """The start request that a waiting run's row stands for."""
+    return StartRequest(
+        trainer=run.trainer,
+        schemas=tuple(run.schemas),
+        params=run.params,
+        backend=run.backend,
+        accept_licence=run.accept_licence,
+    )
+
+
+def _reservation(backend: str, placement: Placement) -> Reservation | None:
+    return Reservation(backend=backend, gpu_uuids=placement.gpu_uuids) if placement.gpu_uuids else None
+
+
+def _unexpected() -> PotatoRayError:
+    return PotatoRayError(
+        "The run could not be started because of an unexpected error.",
+        code="backend_failed",
+        next_step="Look at the server's log, which holds the details.",
+    )
+
+
+__all__ = ["NAME", "Conflict", "JobFolder", "RunController"]

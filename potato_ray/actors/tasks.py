@@ -1,0 +1,144 @@
+"""The Ray tasks of a run: build its bundle, supervise its worker, finish it.
+
+None is retried by Ray (max_retries=0): the controller submits a task again where that is safe. Each
+takes the controller's handle and reports to it; the controller alone writes the registry.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import ray
+import ray.exceptions
+
+from potato_ray.actors.embedded import restore_home
+from potato_ray.backends.base import Directive, Job, Outcome
+from potato_ray.backends.making import make_backend
+from potato_ray.bundle.builder import BuildReport, BundleRequest, build
+from potato_ray.config.models import ProjectConfig
+from potato_ray.errors import RunFailed
+from potato_ray.job.folder import JobFolder
+
+CALL_TIMEOUT_S = 30.0
+BATCH_ROWS = 1000
+PROGRESS_EVERY_S = 0.1
+
+
+class Messenger:
+    """Calls the controller from a task, and rides out its restart.
+
+    Only calls that may be repeated without harm go through it: Ray restarts a killed controller in
+    about two seconds, and a call in flight may or may not have been executed.
+    """
+
+    def __init__(self, controller: Any, patience_s: float) -> None:
+        self.controller = controller
+        self.patience_s = patience_s
+
+    def call(self, method: str, *args: Any) -> Any:
+        """The method's answer. Raises the last Ray error when `patience_s` have passed."""
+        deadline = time.monotonic() + self.patience_s
+        while True:
+            try:
+                return ray.get(getattr(self.controller, method).remote(*args), timeout=CALL_TIMEOUT_S)
+            except (ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError):
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.2)
+
+
+class ControllerSink:
+    """The event sink of one supervised run: passes batches on and brings the directive back."""
+
+    def __init__(self, messenger: Messenger, job: Job) -> None:
+        self.messenger = messenger
+        self.job = job
+
+    def __call__(
+        self, events: Sequence[Mapping[str, Any]], first_seq: int, notes: Sequence[Mapping[str, Any]] = ()
+    ) -> Directive:
+        answer = self.messenger.call(
+            "record_events", self.job.run_id, self.job.attempt, first_seq, list(events), list(notes)
+        )
+        return Directive(**answer)
+
+
+@ray.remote(num_cpus=0, max_retries=0)
+def warm_up() -> None:
+    """Load what `finish_run` needs, so that the first run does not wait for it."""
+    restore_home()
+    import potato_ray.scoring.report  # noqa: F401
+
+
+@ray.remote(num_cpus=0, max_retries=0)
+def build_bundle(controller: Any, run_id: str, attempt: int, request: BundleRequest, folder: str) -> BuildReport:
+    """Build the bundle into `folder`/bundle; stops soon after `folder`/cancel.json appears."""
+    restore_home()
+    job = JobFolder(folder)
+    last = [0.0]
+
+    def progress(step: str, current: int, total: int) -> None:
+        now = time.monotonic()
+        if now - last[0] >= PROGRESS_EVERY_S or current >= total:
+            last[0] = now
+            controller.note_progress.remote(run_id, attempt, step, current, total)
+
+    return build(request, job.bundle, progress=progress, should_stop=job.cancel.exists)
+
+
+@ray.remote(num_cpus=0, max_retries=0)
+def supervise_run(controller: Any, config: ProjectConfig, backend: str, job: Job) -> Outcome:
+    """Start the job on its backend, or follow it where it runs already, to its end."""
+    restore_home()
+    messenger = Messenger(controller, patience_s=float(config.model_training.survive_s))
+    return make_backend(backend, config).execute(job, ControllerSink(messenger, job))
+
+
+@ray.remote(num_cpus=0, max_retries=0)
+def finish_run(
+    controller: Any,
+    run_id: str,
+    attempt: int,
+    folder: str,
+    selects_on_val: bool,
+    seed: int,
+    previous: Mapping[str, float] | None,
+) -> dict[str, Any]:
+    """Score the held-out predictions, and send every prediction to the registry in batches."""
+    restore_home()
+    from potato_ray.scoring.report import score_run, write_pictures
+
+    job = JobFolder(folder)
+    scores = score_run(
+        job.bundle, job.predictions, selects_on_val=selects_on_val, seed=seed, previous=previous
+    )
+    write_pictures(scores, job.artifacts)
+    messenger = Messenger(controller, patience_s=60.0)
+    n_predictions = 0
+    for batch in _batches(_predictions(job.predictions)):
+        messenger.call("store_predictions", run_id, attempt, batch)
+        n_predictions += len(batch)
+    return {"scores": scores.as_json(), "n_predictions": n_predictions}
+
+
+def _predictions(path: Path) -> Iterator[dict[str, Any]]:
+    with path.open(encoding="utf-8") as handle:
+        for number, line in enumerate(handle, start=1):
+            try:
+                yield json.loads(line)
+            except ValueError:
+                raise RunFailed(
+                    f"Line {number} of predictions.jsonl is no JSON.",
+                    code="no_result",
+                    next_step="Start the run again; if it happens again, look at the worker's stderr.log.",
+                ) from None
+
+
+def _batches(rows: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    while batch := list(itertools.islice(rows, BATCH_ROWS)):
+        yield batch
