@@ -76,7 +76,9 @@ class RunController:
         await self._ready.wait()
         try:
             plan = plan_start(self.config, request)
-            run = await self.write(self.registry.create_run, self._new_run(request, plan), **self._queue_rule(request))
+            run = await self.write(
+                self.registry.create_run, self._new_run(request, plan), **self._queue_rule(request)
+            )
         except StartRefused as refusal:
             return {"started": False, **refusal.as_dict(), "status": HTTP_STATUS.get(refusal.code, 400)}
         self._wake.set()
@@ -224,11 +226,18 @@ class RunController:
     async def _try_to_start(self, run: Run) -> bool:
         plan = self._plan_again(run)
         backend = self.backend(run.backend)
-        taken = {uuid for r in await self.write(self.registry.reservations) if r.backend == run.backend for uuid in r.gpu_uuids}
+        taken = {
+            uuid
+            for r in await self.write(self.registry.reservations)
+            if r.backend == run.backend
+            for uuid in r.gpu_uuids
+        }
         placement = await asyncio.to_thread(backend.place, taken, uses_gpu=plan.uses_gpu)
         if isinstance(placement, Refusal):
             if placement.wait:
-                await self.write(self.registry.note_progress, run.run_id, run.attempt, placement.message, 0, 0)
+                await self.write(
+                    self.registry.note_progress, run.run_id, run.attempt, placement.message, 0, 0
+                )
                 return True
             raise PotatoRayError(placement.message, code=placement.code, next_step=placement.next_step)
         begun = await self.write(

@@ -76,7 +76,9 @@ def warm_up() -> None:
 
 
 @ray.remote(num_cpus=0, max_retries=0)
-def build_bundle(controller: Any, run_id: str, attempt: int, request: BundleRequest, folder: str) -> BuildReport:
+def build_bundle(
+    controller: Any, run_id: str, attempt: int, request: BundleRequest, folder: str
+) -> BuildReport:
     """Build the bundle into `folder`/bundle; stops soon after `folder`/cancel.json appears."""
     restore_home()
     job = JobFolder(folder)

@@ -314,7 +314,9 @@ class RunWay:
                 error_next_step=note.get("next_step", ""),
             )
             return
-        event = {"event": "status", "step": note.get("step", "")} if kind == "step" else {"event": "log", **note}
+        event = (
+            {"event": "status", "step": note.get("step", "")} if kind == "step" else {"event": "log", **note}
+        )
         await self.controller.write(
             self.controller.registry.record_note, self.run.run_id, self.run.attempt, event
         )

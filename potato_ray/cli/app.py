@@ -85,9 +85,9 @@ def validate(
 @app.command()
 def demo(
     once: Annotated[bool, typer.Option("--once", help="End after the run.")] = False,
-    folder: Annotated[
-        Path, typer.Option("--folder", help="Where the example project is put.")
-    ] = Path(".demo/review-sentiment"),
+    folder: Annotated[Path, typer.Option("--folder", help="Where the example project is put.")] = Path(
+        ".demo/review-sentiment"
+    ),
 ) -> None:
     """Train on the example project and print the held-out score."""
     from potato_ray.cli.demo import run_demo
@@ -98,9 +98,18 @@ def demo(
 @app.command()
 def predict(
     run: RunArgument,
-    file: Annotated[Path, typer.Argument(help="New texts: .txt (one a line), .json, .jsonl, .csv, .tsv; - reads lines from standard input.")],
-    config: Annotated[Path, typer.Option("--config", help="The project's configuration file.")] = DEFAULT_CONFIG,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write JSON lines here, not to stdout.")] = None,
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="New texts: .txt (one a line), .json, .jsonl, .csv, .tsv; - reads lines from standard input."
+        ),
+    ],
+    config: Annotated[
+        Path, typer.Option("--config", help="The project's configuration file.")
+    ] = DEFAULT_CONFIG,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write JSON lines here, not to stdout.")
+    ] = None,
 ) -> None:
     """Predict on new texts with the model of a run; prints one JSON object a line."""
     from potato_ray.cli.predicting import run_predict
@@ -123,18 +132,42 @@ def training_check(
 @training.command("run")
 def training_run(
     config: ConfigArgument,
-    trainer: Annotated[str, typer.Option("--trainer", "-t", help="What to train.", autocompletion=_complete_trainers)],
-    schema: Annotated[list[str], typer.Option("--schema", "-s", help="The annotation scheme; the first one is trained.", autocompletion=_complete_schemas)],
-    param: Annotated[list[str] | None, typer.Option("--param", "-p", help="A parameter, k=v; v is read as YAML.")] = None,
-    backend: Annotated[str, typer.Option("--backend", "-b", help="Where to run; by default model_training.backend.", autocompletion=_complete_backends)] = "",
-    accept_licence: Annotated[bool, typer.Option("--accept-licence", help="Accept the trainer's licence.")] = False,
+    trainer: Annotated[
+        str, typer.Option("--trainer", "-t", help="What to train.", autocompletion=_complete_trainers)
+    ],
+    schema: Annotated[
+        list[str],
+        typer.Option(
+            "--schema",
+            "-s",
+            help="The annotation scheme; the first one is trained.",
+            autocompletion=_complete_schemas,
+        ),
+    ],
+    param: Annotated[
+        list[str] | None, typer.Option("--param", "-p", help="A parameter, k=v; v is read as YAML.")
+    ] = None,
+    backend: Annotated[
+        str,
+        typer.Option(
+            "--backend",
+            "-b",
+            help="Where to run; by default model_training.backend.",
+            autocompletion=_complete_backends,
+        ),
+    ] = "",
+    accept_licence: Annotated[
+        bool, typer.Option("--accept-licence", help="Accept the trainer's licence.")
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """Train one run and wait for its end; needs no server."""
     from potato_ray.cli.running import run_training
 
     sys.exit(
-        run_training(config, trainer, schema, param or [], backend, accept_licence=accept_licence, as_json=json)
+        run_training(
+            config, trainer, schema, param or [], backend, accept_licence=accept_licence, as_json=json
+        )
     )
 
 
@@ -143,7 +176,9 @@ def training_runs(
     config: ConfigLast = DEFAULT_CONFIG,
     limit: Annotated[int, typer.Option("--limit", help="At most so many.", min=1, max=500)] = 50,
     status: Annotated[str, typer.Option("--status", help="Only runs in this state.")] = "",
-    trainer: Annotated[str, typer.Option("--trainer", help="Only runs of this trainer.", autocompletion=_complete_trainers)] = "",
+    trainer: Annotated[
+        str, typer.Option("--trainer", help="Only runs of this trainer.", autocompletion=_complete_trainers)
+    ] = "",
     json: JsonOption = False,
 ) -> None:
     """List the runs of a project, newest first."""

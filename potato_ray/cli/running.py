@@ -1,0 +1,114 @@
+"""`potato-ray training run`: one run from start to end, without a server."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from potato_ray.cli.output import out, print_json, say
+from potato_ray.cli.summary import end_lines
+from potato_ray.config import load
+from potato_ray.errors import PotatoRayError, StartRefused
+from potato_ray.registry.states import State
+from potato_ray.starting import StartRequest, plan_start
+
+if TYPE_CHECKING:
+    from potato_ray.actors.session import Session
+    from potato_ray.config.models import ProjectConfig
+    from potato_ray.registry.runs import Run
+
+EXIT_INTERRUPTED = 130
+
+
+def run_training(
+    config: Path,
+    trainer: str,
+    schemas: Sequence[str],
+    params: Sequence[str],
+    backend: str,
+    *,
+    accept_licence: bool,
+    as_json: bool,
+) -> int:
+    """Start a run, follow it, print its end; 0 for success, 1 for an error, 130 when cancelled by Ctrl-C."""
+    loaded = load(config)
+    request = StartRequest(
+        trainer=trainer,
+        schemas=tuple(schemas),
+        params=parse_params(params),
+        backend=backend,
+        accept_licence=accept_licence,
+    )
+    run, interrupted = train(loaded, request)
+    if as_json:
+        print_json(run.as_json())
+    else:
+        for line in end_lines(run):
+            out(line)
+    if interrupted:
+        return EXIT_INTERRUPTED
+    return 0 if run.state == State.SUCCESS else 1
+
+
+def train(config: ProjectConfig, request: StartRequest) -> tuple[Run, bool]:
+    """Hold the project for one run; the ended run, and whether Ctrl-C ended it."""
+    plan_start(config, request)  # refuse before Ray is started
+    from potato_ray.actors.session import Session
+
+    say("starting")
+    with Session(config, purpose="potato-ray training run") as session:
+        answer = session.call("start", request)
+        if not answer["started"]:
+            raise StartRefused(
+                answer["error"],
+                code=answer["error_code"],
+                evidence=answer["evidence"],
+                next_step=answer["next_step"],
+            )
+        return _follow(session, config, answer["run_id"])
+
+
+def _follow(session: Session, config: ProjectConfig, run_id: str) -> tuple[Run, bool]:
+    from potato_ray.cli.progress import follow
+    from potato_ray.cli.runs import reader_of
+
+    reader = reader_of(config)
+    try:
+        return follow(reader, run_id), False
+    except KeyboardInterrupt:
+        say(f"cancelling {run_id}; Ctrl-C again leaves it to end by itself")
+    with contextlib.suppress(PotatoRayError):
+        session.call("cancel", run_id)
+    try:
+        return follow(reader, run_id), True
+    except KeyboardInterrupt:
+        seconds = config.model_training.survive_s
+        say(f"{run_id} is left; its process ends within {seconds:.0f} s unless the project is taken up again")
+        return reader.run(run_id), True
+
+
+def parse_params(pairs: Sequence[str]) -> dict[str, Any]:
+    """`["C=2", "classifier_kwargs={max_iter: 500}"]` → a mapping; values are read as YAML."""
+    import yaml
+
+    params: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals or not name:
+            raise StartRefused(
+                f"--param {pair} is not of the form name=value.",
+                code="bad_params",
+                next_step="Write for example --param min_instances=5.",
+            )
+        try:
+            params[name.strip()] = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            raise StartRefused(
+                f"The value of --param {name} cannot be read as YAML.",
+                code="bad_params",
+                evidence=str(error).splitlines()[0],
+                next_step="Put the value in quotes.",
+            ) from None
+    return params

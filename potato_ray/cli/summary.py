@@ -1,0 +1,74 @@
+"""A run in words: the held-out score with what it is compared with, and why nothing was published."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from potato_ray.cli.output import duration, when
+from potato_ray.registry.runs import Run
+from potato_ray.registry.states import State
+
+
+def score_line(run: Run) -> str:
+    """`val macro_f1 0.796 (95 % interval 0.71 to 0.87, 28 items) · baseline 0.39 · previous run 0.78`."""
+    headline = (run.scores or {}).get("headline")
+    if not headline:
+        return "not scored" if run.state == State.SUCCESS else ""
+    parts = [f"{headline['split']} {headline['metric']} {headline['value']:.3f}{_interval(headline)}"]
+    if headline.get("baseline") is not None:
+        parts.append(f"baseline {headline['baseline']:.3f}")
+    if headline.get("previous") is not None:
+        parts.append(f"previous run {headline['previous']:.3f}")
+    if headline.get("lower_is_better"):
+        parts.append("lower is better")
+    return " · ".join(parts)
+
+
+def _interval(headline: Mapping[str, Any]) -> str:
+    low, high = headline.get("low"), headline.get("high")
+    items = f"{headline['n_items']} items"
+    if low is None or high is None:
+        return f" ({items})"
+    return f" (95 % interval {low:.3f} to {high:.3f}, {items})"
+
+
+def end_lines(run: Run) -> Iterator[str]:
+    """What a person wants to know when a run has ended."""
+    yield f"run {run.run_id}: {run.state}"
+    if run.state == State.SUCCESS:
+        yield f"held-out score: {score_line(run)}"
+        if run.writeback:
+            yield str(run.writeback.get("summary", ""))
+    elif run.error:
+        yield f"{run.error_code}: {run.error}"
+        yield from (line for line in (run.error_evidence, run.error_next_step) if line)
+    yield from (f"warning: {warning}" for warning in run.warnings)
+
+
+def detail_lines(run: Run) -> Iterator[str]:
+    """Everything about one run, for `training show`."""
+    yield from end_lines(run)
+    yield ""
+    yield f"trainer   {run.trainer} on {', '.join(run.schemas)}, backend {run.backend}"
+    if run.params:
+        yield "params    " + ", ".join(f"{key}={value}" for key, value in run.params.items())
+    if run.n_train is not None:
+        sizes = (
+            ("train", run.n_train),
+            ("val", run.n_val),
+            ("test", run.n_test),
+            ("unlabeled", run.n_unlabeled),
+        )
+        yield "items     " + ", ".join(f"{count or 0} {name}" for name, count in sizes)
+    yield f"created   {when(run.created_at)}"
+    if run.started_at and run.finished_at:
+        yield f"took      {duration(run.finished_at - run.started_at)}, ended {when(run.finished_at)}"
+    for name, value in sorted(_metrics(run).items()):
+        yield f"  {name:32} {value:.4f}" if isinstance(value, float) else f"  {name:32} {value}"
+    if run.artifact_dir:
+        yield f"files     {run.artifact_dir}"
+
+
+def _metrics(run: Run) -> dict[str, Any]:
+    return {**run.metrics, **((run.scores or {}).get("metrics") or {})}
