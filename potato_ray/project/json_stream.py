@@ -1,0 +1,125 @@
+"""A JSON reader that holds one value at a time, so that a file may be larger than memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, TextIO
+
+_CHUNK = 1 << 18
+_MARGIN = 4096
+_CLOSERS = '"]}'
+
+
+class JsonTorn(ValueError):
+    """The text is no JSON, or ends too early; the message says where."""
+
+
+class JsonStream:
+    """Walks through one JSON text: `array()` and `members()` go down, `value()` reads what comes next.
+
+    Memory is bounded by the largest single value read, plus one chunk. Every error is a JsonTorn.
+    """
+
+    def __init__(self, handle: TextIO, chunk: int = _CHUNK) -> None:
+        self._handle = handle
+        self._chunk = chunk
+        self._decode = json.JSONDecoder().raw_decode
+        self._buffer = ""
+        self._pos = 0
+        self._line = 1
+        self._at_end = False
+
+    def peek(self) -> str:
+        """The next character that is no blank, or "" at the end of the text."""
+        while True:
+            while self._pos < len(self._buffer):
+                if not self._buffer[self._pos].isspace():
+                    return self._buffer[self._pos]
+                self._pos += 1
+            if not self._fill():
+                return ""
+
+    def take(self, character: str) -> None:
+        """Step over one expected character."""
+        found = self.peek()
+        if found != character:
+            raise self._torn(
+                f"expected {character!r}, found {found!r}" if found else "the text ends too early"
+            )
+        self._pos += 1
+
+    def value(self) -> Any:
+        """The next value, whole."""
+        if not self.peek():
+            raise self._torn("the text ends too early")
+        while True:
+            try:
+                value, end = self._decode(self._buffer, self._pos)
+            except json.JSONDecodeError as error:
+                if not self._may_go_on(error) or not self._fill():
+                    raise self._torn(error.msg, error.pos) from None
+            except (ValueError, RecursionError) as error:
+                raise self._torn(str(error)) from None
+            else:
+                # A number at the very end of the buffer may have more digits behind it.
+                if end < len(self._buffer) or self._buffer[end - 1] in _CLOSERS or not self._fill():
+                    self._pos = end
+                    return value
+
+    def array(self) -> Iterator[Any]:
+        """The values of the array that comes next."""
+        self.take("[")
+        if self.peek() == "]":
+            return self.take("]")
+        while True:
+            yield self.value()
+            if self.peek() != ",":
+                return self.take("]")
+            self.take(",")
+
+    def members(self) -> Iterator[str]:
+        """The keys of the object that comes next; after each, the caller reads the value."""
+        self.take("{")
+        if self.peek() == "}":
+            return self.take("}")
+        while True:
+            key = self.value()
+            if not isinstance(key, str):
+                raise self._torn("an object's key is no text")
+            self.take(":")
+            yield key
+            if self.peek() != ",":
+                return self.take("}")
+            self.take(",")
+
+    def skip(self) -> None:
+        """Step over the next value; a large object is not held as a whole."""
+        if self.peek() != "{":
+            self.value()
+            return
+        for _ in self.members():
+            self.value()
+
+    def _may_go_on(self, error: json.JSONDecodeError) -> bool:
+        """Whether more text could mend it: the trouble is at the end, or in a string not yet closed."""
+        return error.pos > len(self._buffer) - _MARGIN or error.msg.startswith("Unterminated string")
+
+    def _fill(self) -> bool:
+        """Drop what was read and take in more; False at the end of the text."""
+        if self._at_end:
+            return False
+        self._line += self._buffer.count("\n", 0, self._pos)
+        rest = self._buffer[self._pos :]
+        try:
+            # Growing with the rest keeps one long value linear.
+            more = self._handle.read(max(self._chunk, len(rest)))
+        except UnicodeDecodeError as error:
+            raise JsonTorn(f"it is not UTF-8 ({error.reason} near line {self._line})") from None
+        self._at_end = not more
+        self._buffer, self._pos = rest + more, 0
+        return not self._at_end
+
+    def _torn(self, why: str, at: int | None = None) -> JsonTorn:
+        line = self._line + self._buffer.count("\n", 0, self._pos if at is None else at)
+        return JsonTorn(f"{why} (line {line})")
