@@ -62,6 +62,7 @@ class Refusal:
     message: str
     next_step: str
     wait: bool = False
+    evidence: str = ""
 
 
 @dataclass(frozen=True)
@@ -91,8 +92,12 @@ class Directive:
 class Outcome:
     """How the execution ended.
 
-    `status` is success, error, cancelled or stale. For success the job folder holds the artifacts and
-    `result` the worker's result event. For error the other fields say why (spec section 6).
+    `status` is one of
+        success      the job folder holds the artifacts, `result` is the worker's result event
+        error        the other fields say why
+        cancelled    it was stopped on request
+        interrupted  its process was gone, without an end, when somebody came to follow it again
+        stale        the sink let go of it
     """
 
     status: str
@@ -107,7 +112,7 @@ class Outcome:
 class EventSink(Protocol):
     """Takes the next events of a run. `first_seq` is the number of the first one, counted from 0.
 
-    Called at least once a second, with no events when there are none. `note` is a notice of the
+    Called at least once a second, with no events when there are none. `notes` are notices of the
     backend itself: {"kind": "step", "step": ...} or {"kind": "log", "level", "message"}, or
     {"kind": "ended", "error_code", "message", "next_step"} when the run is over while its process
     is still being stopped.
@@ -128,8 +133,11 @@ class Backend(Protocol):
         """Look, without changing anything, whether a run could start. Bounded in time."""
         ...
 
-    def place(self, taken: Set[str]) -> Placement | Refusal:
-        """Choose a place; `taken` are the GPU uuids that other runs hold on this backend."""
+    def place(self, taken: Set[str], *, uses_gpu: bool = True) -> Placement | Refusal:
+        """Choose a place; `taken` are the GPU uuids that other runs hold on this backend.
+
+        `uses_gpu` False: the trainer has no use for a GPU, so it gets none.
+        """
         ...
 
     def execute(self, job: Job, sink: EventSink) -> Outcome:
