@@ -142,7 +142,7 @@ class _IndexDraft:
         missing = self._groups.count(None)
         if missing:
             yield (
-                f"{missing} item(s) have no {self._group_key!r}, the group_key; each of them is split by its id."
+                f"{missing} item(s) lack {self._group_key!r} (group_key); each of them is split by its id."
             )
 
     def _duplicate(self, item: Item) -> ProjectUnreadable:

@@ -15,6 +15,10 @@ _BATCH = 1000
 _MAX_FIELD = 2**31 - 1
 
 
+class _Torn(ValueError):
+    """A file that is not what its name says."""
+
+
 def read_records(path: Path, shown: str) -> Iterator[tuple[int, dict[str, Any]]]:
     """(number, record) of every record, numbers from 1; `shown` names the file in errors.
 
@@ -29,7 +33,7 @@ def read_records(path: Path, shown: str) -> Iterator[tuple[int, dict[str, Any]]]
         )
     number = 0
     try:
-        for number, record in enumerate(reader(path), start=1):  # noqa: B007 - the handlers need it
+        for number, record in enumerate(reader(path), start=1):
             if not isinstance(record, Mapping):
                 raise _not_an_object(shown, number)
             yield number, dict(record)
@@ -37,7 +41,7 @@ def read_records(path: Path, shown: str) -> Iterator[tuple[int, dict[str, Any]]]
         raise ProjectUnreadable(
             f"The data file {shown} does not exist.", next_step="Correct data_files in the configuration."
         ) from None
-    except (OSError, JsonTorn, csv.Error, UnicodeDecodeError) as error:
+    except (OSError, JsonTorn, _Torn, csv.Error, UnicodeDecodeError) as error:
         raise ProjectUnreadable(
             f"The data file {shown} cannot be read.",
             evidence=f"After record {number}: {_reason(error)}.",
@@ -71,7 +75,7 @@ def _json(path: Path) -> Iterator[Any]:
         elif stream.peek() == "{":
             yield from _json_objects(stream)
         else:
-            raise JsonTorn("it holds neither an array nor an object")
+            raise _Torn("it holds neither an array nor an object")
 
 
 def _json_objects(stream: JsonStream) -> Iterator[Any]:
@@ -88,7 +92,7 @@ def _json_objects(stream: JsonStream) -> Iterator[Any]:
 
 def _expect_end(stream: JsonStream) -> None:
     if stream.peek():
-        raise JsonTorn("there is more text behind the end of the array")
+        raise _Torn("there is more text behind the end of the array")
 
 
 def _jsonl(path: Path) -> Iterator[Any]:
@@ -100,7 +104,7 @@ def _jsonl(path: Path) -> Iterator[Any]:
                 yield json.loads(line)
             except (ValueError, RecursionError) as error:
                 why = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
-                raise JsonTorn(f"{why} (line {number})") from None
+                raise _Torn(f"{why} (line {number})") from None
 
 
 def _csv(path: Path) -> Iterator[Any]:
@@ -133,7 +137,7 @@ def _parquet(path: Path) -> Iterator[Any]:
             for batch in file.iter_batches(batch_size=_BATCH):
                 yield from batch.to_pylist()
     except pyarrow.ArrowException as error:
-        raise JsonTorn(f"it is no parquet file: {error}") from None
+        raise _Torn(f"it is no parquet file: {error}") from None
 
 
 _READERS: Mapping[str, Callable[[Path], Iterator[Any]]] = {

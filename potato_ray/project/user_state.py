@@ -1,0 +1,167 @@
+"""One annotator's user_state.json, as Potato writes it; read tolerantly, never written to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from potato_ray.project.json_stream import JsonStream, JsonTorn
+from potato_ray.project.text_fields import clean
+
+FILE_NAME = "user_state.json"
+_LABELS = "instance_id_to_label_to_value"
+_SPANS = "instance_id_to_span_to_value"
+_BEHAVIOUR = "instance_id_to_behavioral_data"
+
+
+class StateUnreadable(Exception):
+    """The file is torn, or something else than an annotator's state; the message is the reason."""
+
+
+class Entry(NamedTuple):
+    """One stored value: `name` and `value` as they stand, `spec` the object that named the scheme."""
+
+    name: Any
+    value: Any
+    spec: Mapping[str, Any]
+
+
+@dataclass
+class UserState:
+    """What one annotator stored for one scheme.
+
+    `entries` holds the scheme's entries by item, `elsewhere` the items that have an entry of another
+    scheme, `counts` the number of items with an entry by scheme name, `seeded` the items whose answer to
+    the scheme began as a pre-label. `origin` is true for a machine annotator.
+    """
+
+    annotator: str
+    is_machine: bool = False
+    entries: dict[str, list[Entry]] = field(default_factory=dict)
+    elsewhere: set[str] = field(default_factory=set)
+    counts: Counter[str] = field(default_factory=Counter)
+    seeded: set[str] = field(default_factory=set)
+    n_malformed: int = 0
+
+
+def annotator_folders(output_dir: Path) -> list[Path]:
+    """The folders that hold a user_state.json, sorted by name; none where `output_dir` is missing."""
+    try:
+        folders = sorted(output_dir.iterdir())
+    except OSError:
+        return []
+    return [folder for folder in folders if (folder / FILE_NAME).is_file()]
+
+
+def read_user_state(folder: Path, scheme_name: str, on_item: Callable[[], None]) -> UserState:
+    """The entries of `scheme_name` in `folder`; `on_item` is called once an item and may raise to stop.
+
+    A file that vanishes while it is opened (it is being replaced) is tried once more. Raises
+    StateUnreadable for anything that is no annotator's state, whole.
+    """
+    try:
+        return _read(folder, scheme_name, on_item)
+    except FileNotFoundError:
+        try:
+            return _read(folder, scheme_name, on_item)
+        except OSError as error:
+            raise StateUnreadable(error.strerror or "it could not be opened") from None
+    except OSError as error:
+        raise StateUnreadable(error.strerror or "it could not be opened") from None
+
+
+def _read(folder: Path, scheme_name: str, on_item: Callable[[], None]) -> UserState:
+    with (folder / FILE_NAME).open(encoding="utf-8-sig") as handle:
+        try:
+            return _StateReader(JsonStream(handle), folder.name, scheme_name, on_item).read()
+        except JsonTorn as error:
+            raise StateUnreadable(str(error)) from None
+
+
+class _StateReader:
+    """Walks through the file item by item, so that the long behavioural records never pile up."""
+
+    def __init__(
+        self, stream: JsonStream, annotator: str, scheme_name: str, on_item: Callable[[], None]
+    ) -> None:
+        self._stream = stream
+        self._scheme_name = scheme_name
+        self._on_item = on_item
+        self._state = UserState(annotator)
+        self._is_state = False
+
+    def read(self) -> UserState:
+        if self._stream.peek() != "{":
+            raise StateUnreadable("it holds no JSON object")
+        for key in self._stream.members():
+            self._member(key)
+        if self._stream.peek():
+            raise StateUnreadable("there is more text behind its end")
+        if not self._is_state:
+            raise StateUnreadable("it holds no annotations, so it is no annotator's state")
+        return self._state
+
+    def _member(self, key: str) -> None:
+        if key in (_LABELS, _SPANS):
+            self._is_state = True
+            self._each_item(key, self._stored)
+        elif key == _BEHAVIOUR and self._stream.peek() == "{":
+            self._each_item(key, self._behaviour)
+        elif key == "user_id":
+            self._user_id(self._stream.value())
+        elif key == "origin":
+            self._state.is_machine = bool(self._stream.value())
+        else:
+            self._stream.skip()
+
+    def _each_item(self, key: str, use: Callable[[str, Any], None]) -> None:
+        if self._stream.peek() != "{":
+            raise StateUnreadable(f"its {key} is no object")
+        for instance_id in self._stream.members():
+            use(clean(instance_id), self._stream.value())
+            self._on_item()
+
+    def _user_id(self, value: Any) -> None:
+        if isinstance(value, (str, int)) and not isinstance(value, bool) and str(value).strip():
+            self._state.annotator = clean(str(value))
+
+    def _behaviour(self, instance_id: str, value: Any) -> None:
+        seeds = value.get("pre_annotation_seeds") if isinstance(value, dict) else None
+        if isinstance(seeds, dict) and self._scheme_name in seeds:
+            self._state.seeded.add(instance_id)
+
+    def _stored(self, instance_id: str, value: Any) -> None:
+        by_scheme: dict[str, list[Entry]] = {}
+        for scheme_name, entry in self._entries(value):
+            by_scheme.setdefault(scheme_name, []).append(entry)
+        self._state.counts.update(by_scheme.keys())
+        own = by_scheme.pop(self._scheme_name, None)
+        if own is not None:
+            self._state.entries.setdefault(instance_id, []).extend(own)
+        if by_scheme:
+            self._state.elsewhere.add(instance_id)
+
+    def _entries(self, value: Any) -> Iterator[tuple[str, Entry]]:
+        """The entries of one item: a list of [spec, value], or in old files {scheme: {name: value}}."""
+        if isinstance(value, dict):
+            yield from self._old_entries(value)
+        elif isinstance(value, list):
+            for pair in value:
+                match pair:
+                    case [{"schema": str(scheme_name), "name": name, **_rest} as spec, stored]:
+                        yield scheme_name, Entry(name, stored, spec)
+                    case _:
+                        self._state.n_malformed += 1
+        elif value is not None:
+            self._state.n_malformed += 1
+
+    def _old_entries(self, value: dict[str, Any]) -> Iterator[tuple[str, Entry]]:
+        for scheme_name, stored_by_name in value.items():
+            if not isinstance(stored_by_name, dict):
+                self._state.n_malformed += 1
+                continue
+            for name, stored in stored_by_name.items():
+                yield scheme_name, Entry(name, stored, {"schema": scheme_name, "name": name})
