@@ -18,9 +18,11 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import metadata
+from pathlib import Path
 from typing import Any, Iterable
 
 from potato_ray.trainers.base import Requirement, Trainer, TrainerError
+from potato_ray.trainers.model_files import CARD, read_card
 
 ENTRY_POINT_GROUP = "potato_ray.trainers"
 
@@ -111,6 +113,26 @@ def register(trainer: type[Trainer]) -> type[Trainer]:
 def unregister(name: str) -> None:
     """Forget what `register` added."""
     _registered.pop(name, None)
+
+
+def load_trainer(artifacts: Path, device: str = "cpu") -> Trainer:
+    """The trained model in a run's artifacts folder, by the trainer that model_card.json names.
+
+    Only trainers of `trainer_names()` count: a file never decides what is imported. Raises
+    TrainerError when there is no model, no such trainer, or the files cannot be used.
+    """
+    name = str(read_card(artifacts).get("trainer", ""))
+    trainer = offered_trainer(name)
+    if trainer is None:
+        raise TrainerError(
+            "validation_failed",
+            f"{CARD} names the trainer '{name}', which is not known here.",
+            f"The trainers here are {', '.join(trainer_names())}.",
+        )
+    available, reason, hint = availability(trainer)
+    if not available:
+        raise TrainerError("missing_dependency", reason, hint)
+    return trainer.load(artifacts, device)
 
 
 def trainers_for(kind: str | None, annotation_type: str) -> list[type[Trainer]]:

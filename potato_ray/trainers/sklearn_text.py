@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from itertools import islice
 from pathlib import Path
-from typing import Iterable, Iterator
+from typing import Any, Callable, Iterable, Iterator, Mapping
 
-from potato_ray.trainers import estimators, kinds
+from potato_ray.trainers import calibration, estimators, heads, kinds, model_files
 from potato_ray.trainers.base import (
     MIN_INSTANCES,
     FitContext,
@@ -15,11 +19,23 @@ from potato_ray.trainers.base import (
     Requirement,
     Row,
     Trainer,
+    TrainerError,
 )
+from potato_ray.trainers.features import DEFAULT_KWARGS, LetterGroups, TextFeatures
+from potato_ray.trainers.text_model import TextModel
+from potato_ray.trainers.train_rows import TrainRows, read_train_rows, texts_of, value_range
+
+BATCH_ROWS = 2048
+MAX_WARNINGS = 10
+
+_DEFAULT_ESTIMATORS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    estimators.CLASSIFIER: ("LogisticRegression", {"C": 5.0, "solver": "newton-cg", "max_iter": 200}),
+    estimators.REGRESSOR: ("Ridge", {"alpha": 0.5}),
+}
 
 
 class SklearnText(Trainer):
-    """TF-IDF and a linear model by default; any scikit-learn estimator by its dotted path."""
+    """Words and letter groups with a linear model by default; any scikit-learn estimator by its path."""
 
     name = "sklearn-text"
     description = "TF-IDF and logistic regression, or any scikit-learn estimator; fast, needs no GPU."
@@ -43,8 +59,22 @@ class SklearnText(Trainer):
             "What turns texts into features, by dotted path or short name.",
             choices=tuple(estimators.SHORT_VECTORIZERS),
             packages=estimators.PACKAGES,
+            advanced=True,
         ),
-        Param("vectorizer_kwargs", "mapping", {}, "Arguments of the vectorizer, such as {min_df: 2}."),
+        Param(
+            "vectorizer_kwargs",
+            "mapping",
+            {},
+            "Arguments of the vectorizer, such as {min_df: 2}.",
+            advanced=True,
+        ),
+        Param(
+            "letter_groups",
+            "bool",
+            True,
+            "With the default vectorizer, also look at the groups of three to five letters inside words.",
+            advanced=True,
+        ),
         Param(
             "calibrate",
             "bool",
@@ -62,18 +92,184 @@ class SklearnText(Trainer):
     install_hint = "pip install scikit-learn skops"
     licence = Licence("BSD-3-Clause", "https://github.com/scikit-learn/scikit-learn/blob/main/COPYING")
     preload = (
+        "scipy.special",
         "sklearn.feature_extraction.text",
+        "sklearn.isotonic",
         "sklearn.linear_model",
         "sklearn.model_selection",
         "skops.io",
     )
 
+    def __init__(self) -> None:
+        self._model: TextModel | None = None
+
     def fit(self, context: FitContext) -> dict[str, float]:
-        raise NotImplementedError
+        """Fit, calibrate and save; see `Trainer.fit`. Nothing is chosen on val."""
+        with _library_warnings(context):
+            return self._fit(context)
 
     def predict(self, rows: Iterable[Row]) -> Iterator[Prediction]:
-        raise NotImplementedError
+        """Predict in batches of BATCH_ROWS; a row without text gets what the model says of no words."""
+        model = self._fitted()
+        waiting = iter(rows)
+        while True:
+            batch = list(islice(waiting, BATCH_ROWS))
+            if not batch:
+                return
+            answers = model.answers([texts_of(row, model.features.paired) for row in batch])
+            for row, (payload, confidence) in zip(batch, answers):
+                yield Prediction(str(row["instance_id"]), payload, confidence)
 
     @classmethod
-    def load(cls, artifacts: Path, device: str = "cpu") -> Trainer:
-        raise NotImplementedError
+    def load(cls, artifacts: Path, device: str = "cpu") -> SklearnText:
+        """Load a model; `device` has no effect. Raises TrainerError; see model_files for what is safe."""
+        try:
+            model_files.check_versions(model_files.read_card(artifacts))
+            state = model_files.load_model(artifacts)
+        except ImportError as missing:
+            raise TrainerError("missing_dependency", str(missing), cls.install_hint) from missing
+        trainer = cls()
+        try:
+            trainer._model = TextModel.from_state(state)
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as failure:
+            raise TrainerError(
+                "validation_failed", f"{model_files.MODEL} is no model of {cls.name}.", "Train again."
+            ) from failure
+        return trainer
+
+    def label_order(self) -> list[str]:
+        return list(self._fitted().labels)
+
+    def _fitted(self) -> TextModel:
+        if self._model is None:
+            raise TrainerError("fit_failed", "There is no model yet.", "Call fit or load first.")
+        return self._model
+
+    def _fit(self, context: FitContext) -> dict[str, float]:
+        reporter, params, kind = context.reporter, context.params, context.scheme.kind
+        rows = read_train_rows(context)
+        features, make = _features(params, rows.paired, context.seed), _maker(params, kind, context.seed)
+        name = type(make()).__name__
+        reporter.status("fitting", f"reading {len(rows.texts)} texts")
+        matrix = features.fit_transform(rows.texts)
+        reporter.status("fitting", f"fitting {name}")
+        fitted = _fit_heads(make, kind, matrix, rows)
+        decided = _calibration(context, make, matrix, rows)
+        bounds = value_range(context.scheme, rows.targets) if kind == kinds.CONTINUOUS else (0.0, 1.0)
+        self._model = TextModel(kind, rows.labels, features, fitted, decided.curves, bounds)
+        self._save(context, decided, name, len(rows.texts))
+        sizes = {"n_train": float(len(rows.texts)), "n_features": float(matrix.shape[1])}
+        return {**sizes, **_train_score(self._model, matrix, rows)}
+
+    def _save(self, context: FitContext, decided: calibration.Calibration, name: str, n_train: int) -> None:
+        context.reporter.status("saving", "saving the model")
+        context.artifacts.mkdir(parents=True, exist_ok=True)
+        model_files.save_model(context.artifacts, self._fitted().state())
+        model_files.write_json(context.artifacts / model_files.CALIBRATION, decided.as_json())
+        card = {
+            "trainer": self.name,
+            "scheme": context.scheme.name,
+            "annotation_type": context.scheme.annotation_type,
+            "kind": context.scheme.kind,
+            "classifier": name,
+            "vectorizer": type(self._fitted().features.vectorizer).__name__,
+            "calibration": decided.as_json(),
+            "label_order": self.label_order(),
+            "n_train": n_train,
+            "bundle_digest": context.bundle_digest,
+            "seed": context.seed,
+            "params": dict(context.params),
+            "versions": model_files.versions(),
+            "created_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        }
+        model_files.write_json(context.artifacts / model_files.CARD, card)
+
+
+def _features(params: Mapping[str, Any], paired: bool, seed: int) -> TextFeatures:
+    name, kwargs = params["vectorizer"], params["vectorizer_kwargs"]
+    is_default = estimators.full_path(name) == estimators.DEFAULT_VECTORIZER
+    if is_default:
+        kwargs = {**DEFAULT_KWARGS, **kwargs}
+    vectorizer = estimators.build(estimators.VECTORIZER, name, kwargs, seed)
+    letters = LetterGroups() if is_default and params["letter_groups"] else None
+    return TextFeatures(vectorizer, letters, paired)
+
+
+def _maker(params: Mapping[str, Any], kind: str, seed: int) -> Callable[[], Any]:
+    """A function that makes unfitted estimators; called once here, so that wrong names fail at once."""
+    role = estimators.REGRESSOR if kind == kinds.CONTINUOUS else estimators.CLASSIFIER
+    default, kwargs = _DEFAULT_ESTIMATORS[role]
+    if params["classifier"] is None:
+        name, kwargs = default, {**kwargs, **params["classifier_kwargs"]}
+    else:
+        name, kwargs = params["classifier"], params["classifier_kwargs"]
+    estimators.build(role, name, kwargs, seed)
+    return lambda: estimators.build(role, name, kwargs, seed)
+
+
+def _fit_heads(make: Callable[[], Any], kind: str, matrix: Any, rows: TrainRows) -> list[Any]:
+    try:
+        return heads.fit_heads(make, kind, matrix, rows.targets, len(rows.labels))
+    except (TypeError, ValueError) as failure:
+        raise _fit_error(type(make()).__name__, failure) from failure
+
+
+def _fit_error(name: str, failure: Exception) -> TrainerError:
+    if type(failure).__name__ == "InvalidParameterError":
+        return TrainerError("validation_failed", str(failure), "Correct classifier_kwargs.")
+    if "dense" in str(failure).lower():
+        return TrainerError(
+            "validation_failed",
+            f"{name} does not take the sparse features that texts give: {failure}",
+            "Choose another classifier, such as LogisticRegression or RandomForestClassifier.",
+        )
+    return TrainerError(
+        "fit_failed",
+        f"{name} could not be fitted: {failure}",
+        "Choose another classifier or other classifier_kwargs.",
+    )
+
+
+def _calibration(
+    context: FitContext, make: Callable[[], Any], matrix: Any, rows: TrainRows
+) -> calibration.Calibration:
+    if context.scheme.kind == kinds.CONTINUOUS:
+        return calibration.skipped("numbers have no probabilities")
+    if not context.params["calibrate"]:
+        return calibration.skipped("calibrate is false")
+    context.reporter.status("calibrating", "comparing probabilities on texts left out of the fit")
+    problem = calibration.Problem(context.scheme.kind, rows.labels, rows.targets)
+    try:
+        decided = calibration.calibrate(make, matrix, problem, context.seed)
+    except ValueError as failure:  # an estimator that fits all rows, but not four fifths of them
+        decided = calibration.skipped(f"it could not be measured: {failure}")
+    verb = f"calibrated ({decided.method})" if decided.curves else "not calibrated"
+    context.reporter.log(f"Probabilities {verb}: {decided.reason}.")
+    return decided
+
+
+def _train_score(model: TextModel, matrix: Any, rows: TrainRows) -> dict[str, float]:
+    """How well the model fits its own train rows; says little about other texts."""
+    import numpy as np
+
+    payloads = [payload for payload, _ in model.answers_of(matrix)]
+    if model.kind == kinds.CONTINUOUS:
+        errors = [abs(payload["value"] - value) for payload, value in zip(payloads, rows.targets)]
+        return {"train_mae": float(np.mean(errors))}
+    if model.kind == kinds.MULTILABEL:
+        wanted = [sorted(np.asarray(model.labels, dtype=object)[row].tolist()) for row in rows.targets]
+        right = [payload["labels"] == labels for payload, labels in zip(payloads, wanted)]
+        return {"train_subset_accuracy": float(np.mean(right))}
+    right = [payload["label"] == model.labels[number] for payload, number in zip(payloads, rows.targets)]
+    return {"train_accuracy": float(np.mean(right))}
+
+
+@contextmanager
+def _library_warnings(context: FitContext) -> Iterator[None]:
+    """Say each warning of the libraries once in the run's log."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    messages = list(dict.fromkeys(f"{w.category.__name__}: {w.message}" for w in caught))
+    for message in messages[:MAX_WARNINGS]:
+        context.reporter.log(message, level="warning")

@@ -1,0 +1,148 @@
+"""The train rows of a bundle as lists: texts and targets, checked and coded."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any, Mapping, Sequence
+
+from potato_ray.trainers import kinds
+from potato_ray.trainers.base import FitContext, Reporter, Row, SchemeSpec, TrainerError
+from potato_ray.trainers.features import Texts
+
+
+@dataclass(frozen=True)
+class TrainRows:
+    """n train items: their texts, and their targets in the form that estimators take.
+
+    `targets` are n label numbers (into `labels`), n × labels booleans for multilabel, or n floats for
+    continuous, whose `labels` are empty. `paired`: every item has two texts.
+    """
+
+    texts: Texts
+    targets: Any
+    labels: tuple[str, ...]
+    paired: bool
+
+
+def read_train_rows(context: FitContext) -> TrainRows:
+    """Read and check the train split. Raises TrainerError (validation_failed) when nothing can be learnt."""
+    scheme = context.scheme
+    rows = [row for row in context.rows("train") if scheme.name in row.get("targets", {})]
+    paired = _are_pairs(scheme, rows)
+    usable = [row for row in rows if any(text.strip() for text in texts_of(row, paired))]
+    _check_texts(context.reporter, len(rows), len(usable))
+    raw = [row["targets"][scheme.name] for row in usable]
+    targets, labels = _coded(scheme, raw)
+    _warn_of_rare_labels(context.reporter, scheme, raw)
+    return TrainRows([texts_of(row, paired) for row in usable], targets, labels, paired)
+
+
+def texts_of(row: Row, paired: bool) -> tuple[str, ...]:
+    """The texts of a row: one, or two for a pair; a pair without two texts has two equal ones."""
+    text = row.get("text")
+    whole = text if isinstance(text, str) else ""
+    if not paired:
+        return (whole,)
+    texts: Any = row.get("texts")
+    return (str(texts[0]), str(texts[1])) if _is_pair(texts) else (whole, whole)
+
+
+def _is_pair(texts: Any) -> bool:
+    return isinstance(texts, (list, tuple)) and len(texts) == 2
+
+
+def _are_pairs(scheme: SchemeSpec, rows: Sequence[Row]) -> bool:
+    return scheme.annotation_type == "pairwise" and bool(rows) and all(_is_pair(r.get("texts")) for r in rows)
+
+
+def _check_texts(reporter: Reporter, n_rows: int, n_usable: int) -> None:
+    if n_rows == 0:
+        raise TrainerError(
+            "validation_failed",
+            "No resolved annotations to train on.",
+            "Annotate some items and start again.",
+        )
+    if n_usable == 0:
+        raise TrainerError(
+            "validation_failed",
+            f"All {n_rows} train items have empty texts.",
+            "Check that item_properties.text_key names the field that holds the text.",
+        )
+    if n_usable < n_rows:
+        message = f"{n_rows - n_usable} of {n_rows} train items have no text and were left out."
+        reporter.log(message, level="warning")
+
+
+def _coded(scheme: SchemeSpec, raw: Sequence[Any]) -> tuple[Any, tuple[str, ...]]:
+    import numpy as np
+
+    if scheme.kind == kinds.CONTINUOUS:
+        _check_distinct(scheme, len(set(raw)), "value(s)")
+        return np.asarray(raw, dtype=float), ()
+    if scheme.kind == kinds.MULTILABEL:
+        return _coded_sets(scheme, raw)
+    labels = _seen_labels(scheme, {str(target) for target in raw})
+    _check_distinct(scheme, len(labels), "label(s)")
+    numbers = {label: n for n, label in enumerate(labels)}
+    return np.asarray([numbers[str(target)] for target in raw]), labels
+
+
+def _coded_sets(scheme: SchemeSpec, raw: Sequence[Any]) -> tuple[Any, tuple[str, ...]]:
+    import numpy as np
+
+    labels = _seen_labels(scheme, {str(label) for target in raw for label in target})
+    _check_distinct(scheme, len({tuple(sorted(target)) for target in raw}), "set(s) of labels")
+    numbers = {label: n for n, label in enumerate(labels)}
+    coded = np.zeros((len(raw), len(labels)), dtype=bool)
+    for n, target in enumerate(raw):
+        coded[n, [numbers[str(label)] for label in target]] = True
+    return coded, labels
+
+
+def _seen_labels(scheme: SchemeSpec, seen: set[str]) -> tuple[str, ...]:
+    """The labels of the train rows, in the scheme's order; those it does not name come last, sorted."""
+    known = [label for label in scheme.labels if label in seen]
+    return (*known, *sorted(seen.difference(known)))
+
+
+def _check_distinct(scheme: SchemeSpec, n_distinct: int, what: str) -> None:
+    if n_distinct < 2:
+        raise TrainerError(
+            "validation_failed",
+            f"Schema '{scheme.name}' has {n_distinct} distinct {what} in the data; two are needed to learn "
+            "from.",
+            "Annotate items with other answers.",
+        )
+
+
+def _warn_of_rare_labels(reporter: Reporter, scheme: SchemeSpec, raw: Sequence[Any]) -> None:
+    if scheme.kind == kinds.CONTINUOUS:
+        return
+    answers: Any = [label for target in raw for label in target] if scheme.kind == kinds.MULTILABEL else raw
+    rare = sorted(str(label) for label, count in Counter(answers).items() if count == 1)
+    if rare:
+        shown = ", ".join(f"'{label}'" for label in rare[:10])
+        message = (
+            f"Only one train item has the label {shown}: what is predicted of it is not to be relied on."
+        )
+        reporter.log(message, level="warning")
+
+
+def value_range(scheme: SchemeSpec, targets: Any) -> tuple[float, float]:
+    """The least and greatest value that a prediction may take: the scheme's, else those of the data."""
+    scale = scheme.options.get("scale")
+    nested: Mapping[str, Any] = scale if isinstance(scale, Mapping) else {}
+    least = _number(scheme.options.get("min_value", nested.get("min")))
+    greatest = _number(scheme.options.get("max_value", nested.get("max")))
+    return (
+        float(targets.min()) if least is None else least,
+        float(targets.max()) if greatest is None else greatest,
+    )
+
+
+def _number(value: Any) -> float | None:
+    try:
+        return None if value is None else float(value)
+    except (TypeError, ValueError):
+        return None
