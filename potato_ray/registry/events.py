@@ -1,0 +1,151 @@
+"""What a run says: worker events (numbered by the worker) and notes of the server, in one sequence."""
+
+# ruff: noqa: S608  # every name in a statement comes from this package; values are always bound
+
+from __future__ import annotations
+
+import json
+import math
+import sqlite3
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from potato_ray.registry.runs import Run, clean, encode, to_json
+
+WARNINGS_MAX = 100
+"""The most warnings kept on a run's row; the events hold all of them."""
+
+Said = Mapping[str, Any]
+
+
+def record(
+    connection: sqlite3.Connection, run: Run, first_seq: int, said: Sequence[Said], now: float
+) -> None:
+    """Store the worker events that are new; `first_seq` is the number of the first, counted from 0."""
+    gap = _gap(first_seq - run.last_seq)
+    if gap:
+        _append(connection, run, "server", gap, now)
+    fresh = said[max(0, run.last_seq - first_seq) :]
+    if not fresh:
+        return
+    _append(connection, run, "worker", fresh, now)
+    connection.execute(
+        "UPDATE potato_ray_runs SET last_seq = ? WHERE run_id = ?", (first_seq + len(said), run.run_id)
+    )
+    apply(connection, run, [*gap, *fresh])
+
+
+def _gap(lost: int) -> list[Said]:
+    if lost <= 0:
+        return []
+    return [{"event": "log", "level": "warning", "message": f"{lost} events of the worker were lost here."}]
+
+
+def note(connection: sqlite3.Connection, run: Run, said: Said, now: float) -> None:
+    """Store an event of the server itself; it moves the step line of a run that has not ended."""
+    _append(connection, run, "server", [said], now)
+    apply(connection, run, [said])
+
+
+def _append(connection: sqlite3.Connection, run: Run, source: str, said: Sequence[Said], now: float) -> None:
+    row = connection.execute(
+        "SELECT seq, n_events FROM potato_ray_runs WHERE run_id = ?", (run.run_id,)
+    ).fetchone()
+    connection.executemany(
+        "INSERT INTO potato_ray_events (run, seq, attempt, source, t, event, body)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        [
+            (
+                row["seq"],
+                row["n_events"] + number,
+                run.attempt,
+                source,
+                _time(each, now),
+                _name(each),
+                _body(each),
+            )
+            for number, each in enumerate(said, start=1)
+        ],
+    )
+    connection.execute(
+        "UPDATE potato_ray_runs SET n_events = n_events + ? WHERE run_id = ?", (len(said), run.run_id)
+    )
+
+
+def _name(said: Said) -> str:
+    return str(clean(str(said.get("event", ""))))
+
+
+def _time(said: Said, now: float) -> float:
+    return _number(said.get("t"), now)
+
+
+def _body(said: Said) -> str:
+    return to_json({key: value for key, value in said.items() if key not in ("v", "event", "t")})
+
+
+def _number(value: object, default: float) -> float:
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
+        return float(value)
+    return default
+
+
+def apply(connection: sqlite3.Connection, run: Run, said: Sequence[Said]) -> None:
+    """Bring the run's row up to what was said: step line, progress, metrics, warnings."""
+    changes: dict[str, Any] = {}
+    metrics, warnings = dict(run.metrics), list(run.warnings)
+    for each in said:
+        name = each.get("event")
+        if name == "status" and not run.ended:
+            changes.update({key: str(each[key]) for key in ("phase", "step") if key in each})
+        elif name == "progress" and not run.ended:
+            changes.update(_progress(each))
+        elif name == "metric":
+            metrics[str(each.get("name", ""))] = each.get("value")
+        elif name == "log" and each.get("level") == "warning":
+            warnings.append(str(each.get("message", "")))
+        elif name == "result" and isinstance(each.get("metrics"), Mapping):
+            metrics.update(each["metrics"])
+    if metrics != run.metrics:
+        changes["metrics"] = metrics
+    distinct = tuple(dict.fromkeys(warnings))[:WARNINGS_MAX]
+    if distinct != run.warnings:
+        changes["warnings"] = distinct
+    if changes:
+        connection.execute(
+            f"UPDATE potato_ray_runs SET {', '.join(f'{name} = ?' for name in changes)} WHERE run_id = ?",
+            [*(encode(name, value) for name, value in changes.items()), run.run_id],
+        )
+
+
+def _progress(said: Said) -> dict[str, float | None]:
+    eta = said.get("eta_s")
+    return {
+        "current": _number(said.get("current"), 0.0),
+        "total": _number(said.get("total"), 0.0),
+        "eta_s": None if eta is None else _number(eta, 0.0),
+    }
+
+
+def read(connection: sqlite3.Connection, seq: int, after: int, limit: int) -> list[dict[str, Any]]:
+    """At most `limit` events of the run with number `seq`, those after event `after`.
+
+    Each is the event as it was said, with `id` (counted from 1 within the run), `attempt` and
+    `source` (worker or server).
+    """
+    rows = connection.execute(
+        "SELECT seq, attempt, source, t, event, body FROM potato_ray_events"
+        " WHERE run = ? AND seq > ? ORDER BY seq LIMIT ?",
+        (seq, after, limit),
+    )
+    return [
+        {
+            **json.loads(row["body"]),
+            "id": row["seq"],
+            "attempt": row["attempt"],
+            "source": row["source"],
+            "t": row["t"],
+            "event": row["event"],
+        }
+        for row in rows
+    ]

@@ -1,0 +1,225 @@
+"""Reading the registry: for pages, routes and the CLI, beside the writer and without it.
+
+Every call opens the file read-only and closes it again, so a reader may be used on any thread, needs
+no server, and sees what is committed. Where there is no file, or no table of ours in it, there is
+simply nothing to read.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from potato_ray.errors import NotFound
+from potato_ray.registry import events, items, potato_tables, prelabels, queue, runs, schema
+from potato_ray.registry.connection import BUSY_TIMEOUT_S, CHUNK, open_reader
+from potato_ray.registry.items import StoredPrediction
+from potato_ray.registry.runs import Reserved, Run
+from potato_ray.registry.states import ACTIVE, State
+
+_CANCELLING = f"r.cancel_requested_at IS NOT NULL AND {queue.UNENDED}"
+
+
+class RegistryReader:
+    """`path` is `<task_dir>/project.sqlite`. Raises ProjectUnreadable when the file is no database.
+
+    `project` is the annotation_task_name; runs of every name are listed, since renaming a task must
+    not hide them.
+    """
+
+    def __init__(self, path: Path, project: str = "", busy_timeout_s: float = BUSY_TIMEOUT_S) -> None:
+        self.path = path
+        self.project = project
+        self._busy_timeout_s = busy_timeout_s
+
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection | None]:
+        """A connection in one read transaction; None where nothing of ours can be read."""
+        connection = open_reader(self.path, self._busy_timeout_s)
+        if connection is None:
+            yield None
+            return
+        try:
+            connection.execute("BEGIN")
+            yield connection if schema.version(connection) else None
+        finally:
+            connection.close()
+
+    # Runs
+
+    def run(self, run_id: str) -> Run:
+        """One run, ours or Potato's; raises NotFound."""
+        connection = open_reader(self.path, self._busy_timeout_s)
+        if connection is not None:
+            try:
+                found = _run(connection, run_id)
+            finally:
+                connection.close()
+            if found is not None:
+                return found
+        raise NotFound(
+            f"No such run: {run_id}", code="unknown_run", next_step="List the runs for their identifiers."
+        )
+
+    def runs(self, limit: int = 50, status: str | None = None, trainer: str | None = None) -> list[Run]:
+        """The newest runs, ours and Potato's, newest first.
+
+        `status` is a status as people see it: cancelling, queued (offered ones are), or a state.
+        """
+        connection = open_reader(self.path, self._busy_timeout_s)
+        if connection is None:
+            return []
+        try:
+            ours = _own(connection, limit, status, trainer) if schema.version(connection) else []
+            theirs = potato_tables.potato_runs(connection, trainer)
+        finally:
+            connection.close()
+        wanted = [run for run in theirs if status in (None, run.status)]
+        return sorted([*ours, *wanted], key=lambda run: run.created_at, reverse=True)[:limit]
+
+    def queue(self) -> list[Run]:
+        """The waiting runs, oldest first, with their `position`."""
+        return self._runs("r.state = 'queued'")
+
+    def current(self) -> list[Run]:
+        """The runs in progress, oldest first; at most max_concurrent_runs of them."""
+        states = ", ".join(f"'{state}'" for state in sorted(ACTIVE))
+        return self._runs(f"r.state IN ({states})")
+
+    def unfinished(self) -> list[Run]:
+        """Every run that has not ended, oldest first: waiting, on offer, in progress."""
+        return self._runs(queue.UNENDED)
+
+    def _runs(self, where: str) -> list[Run]:
+        with self._open() as connection:
+            if connection is None:
+                return []
+            return [
+                runs.from_row(row)
+                for row in connection.execute(f"{runs.SELECT} WHERE {where} ORDER BY r.seq")
+            ]
+
+    def previous_score(self, run_id: str) -> dict[str, float] | None:
+        """The held-out metrics of the newest earlier success on the same first scheme, or None.
+
+        Names carry the split (`val_macro_f1`), so that a score is compared with its like alone.
+        """
+        with self._open() as connection:
+            if connection is None:
+                return None
+            rows = connection.execute(
+                "SELECT o.schemas, o.scores FROM potato_ray_runs o JOIN potato_ray_runs r"
+                " ON r.run_id = ? AND o.begun < r.begun AND json_extract(o.schemas, '$[0]') ="
+                " json_extract(r.schemas, '$[0]') WHERE o.state = 'success' ORDER BY o.begun DESC LIMIT 1",
+                (run_id,),
+            ).fetchall()
+        metrics = json.loads(rows[0]["scores"]).get("metrics") if rows else None
+        if not isinstance(metrics, Mapping):
+            return None
+        return {name: float(value) for name, value in metrics.items() if isinstance(value, (int, float))}
+
+    # What hangs on a run
+
+    def events(self, run_id: str, after: int = 0, limit: int = 200) -> list[dict[str, Any]]:
+        """At most `limit` events of a run, those whose `id` is above `after`; empty for an unknown run.
+
+        Each is the event as it was said, with `id` (counted from 1), `attempt` and `source`.
+        """
+        with self._open() as connection:
+            seq = _seq(connection, run_id)
+            return events.read(connection, seq, after, limit) if connection and seq else []
+
+    def predictions(self, run_id: str) -> Iterator[StoredPrediction]:
+        """The predictions of a run that are still stored, in order of item.
+
+        All that the run made are in its artifacts/predictions.jsonl; those here go when a newer run
+        supersedes them or the run's pre-labels are withdrawn.
+        """
+        with self._open() as connection:
+            seq = _seq(connection, run_id)
+            if connection and seq:
+                yield from items.predictions(connection, seq, CHUNK)
+
+    def last_seq(self, run_id: str) -> int:
+        """How many worker events of the run's present attempt are stored; 0 for an unknown run."""
+        with self._open() as connection:
+            if connection is None or _seq(connection, run_id) is None:
+                return 0
+            row = connection.execute(
+                "SELECT last_seq FROM potato_ray_runs WHERE run_id = ?", (run_id,)
+            ).fetchone()
+            return int(row[0])
+
+    def split_items(self, run_id: str, split: str) -> list[str]:
+        """The items of one split of a run, in order of id."""
+        with self._open() as connection:
+            seq = _seq(connection, run_id)
+            return items.split_ids(connection, seq, split) if connection and seq else []
+
+    def train_items(self) -> frozenset[str]:
+        """Every item that is in the train split of any recorded run, ours or Potato's."""
+        connection = open_reader(self.path, self._busy_timeout_s)
+        if connection is None:
+            return frozenset()
+        try:
+            return items.trained_on(connection)
+        finally:
+            connection.close()
+
+    # The project
+
+    def pins(self) -> list[str]:
+        """The pinned items, in order of id."""
+        with self._open() as connection:
+            return items.pins(connection) if connection else []
+
+    def forced_train(self) -> frozenset[str]:
+        """The items that go to train once labelled: pinned ones and those a reviewer corrected."""
+        with self._open() as connection:
+            return items.forced_train(connection) if connection else frozenset()
+
+    def reservations(self) -> list[Reserved]:
+        """Every GPU that a run holds."""
+        with self._open() as connection:
+            return queue.reservations(connection) if connection else []
+
+    def shown(self, instance_id: str) -> dict[str, Any]:
+        """The pre-labels on an item: payload by scheme."""
+        with self._open() as connection:
+            return prelabels.shown(connection, instance_id) if connection else {}
+
+
+def _seq(connection: sqlite3.Connection | None, run_id: str) -> int | None:
+    if connection is None:
+        return None
+    row = connection.execute("SELECT seq FROM potato_ray_runs WHERE run_id = ?", (run_id,)).fetchone()
+    return int(row[0]) if row is not None else None
+
+
+def _run(connection: sqlite3.Connection, run_id: str) -> Run | None:
+    if schema.version(connection):
+        row = connection.execute(f"{runs.SELECT} WHERE r.run_id = ?", (run_id,)).fetchone()
+        if row is not None:
+            return runs.from_row(row)
+    return potato_tables.potato_run(connection, run_id)
+
+
+def _own(connection: sqlite3.Connection, limit: int, status: str | None, trainer: str | None) -> list[Run]:
+    where, values = ["1"], []
+    if status == "cancelling":
+        where.append(_CANCELLING)
+    elif status is not None:
+        states = [State.QUEUED, State.OFFERED] if status == "queued" else [status]
+        where.append(f"r.state IN ({', '.join('?' * len(states))}) AND NOT ({_CANCELLING})")
+        values += [str(state) for state in states]
+    if trainer is not None:
+        where.append("r.trainer = ?")
+        values.append(trainer)
+    rows = connection.execute(
+        f"{runs.SELECT} WHERE {' AND '.join(where)} ORDER BY r.seq DESC LIMIT ?", [*values, limit]
+    )
+    return [runs.from_row(row) for row in rows]

@@ -1,0 +1,215 @@
+"""Our tables in project.sqlite and the migrations that lead to them.
+
+The file may be Potato's: every table of ours is named `potato_ray_…`, and the version is a row of
+`potato_ray_migrations` because `user_version` belongs to whoever made the file. A migration is one
+transaction; a released one never changes, the next change is a new one.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from potato_ray.errors import Conflict
+from potato_ray.registry.connection import transaction
+
+
+@dataclass(frozen=True)
+class Migration:
+    """One step; `statements` run in order, in the transaction that records the version."""
+
+    version: int
+    name: str
+    statements: tuple[str, ...]
+
+
+_RUNS = """
+CREATE TABLE potato_ray_runs (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    run_id TEXT NOT NULL UNIQUE,
+    project TEXT NOT NULL,
+    trainer TEXT NOT NULL,
+    schemas TEXT NOT NULL,
+    kinds TEXT NOT NULL,
+    params TEXT NOT NULL,
+    backend TEXT NOT NULL,
+    "trigger" TEXT NOT NULL,
+    accept_licence INTEGER NOT NULL,
+    idempotency_key TEXT,
+    state TEXT NOT NULL,
+    attempt INTEGER NOT NULL DEFAULT 0,
+    begun INTEGER NOT NULL DEFAULT 0,
+    created_at REAL NOT NULL,
+    begun_at REAL,
+    started_at REAL,
+    finished_at REAL,
+    cancel_requested_at REAL,
+    step TEXT NOT NULL DEFAULT '',
+    phase TEXT NOT NULL DEFAULT '',
+    current REAL NOT NULL DEFAULT 0,
+    total REAL NOT NULL DEFAULT 0,
+    eta_s REAL,
+    metrics TEXT NOT NULL DEFAULT '{}',
+    scores TEXT NOT NULL DEFAULT '{}',
+    headline TEXT,
+    result TEXT,
+    warnings TEXT NOT NULL DEFAULT '[]',
+    error TEXT NOT NULL DEFAULT '',
+    error_code TEXT NOT NULL DEFAULT '',
+    error_evidence TEXT NOT NULL DEFAULT '',
+    error_next_step TEXT NOT NULL DEFAULT '',
+    n_train INTEGER,
+    n_val INTEGER,
+    n_test INTEGER,
+    n_unlabeled INTEGER,
+    split_seed INTEGER NOT NULL DEFAULT 0,
+    bundle_digest TEXT NOT NULL DEFAULT '',
+    artifact_dir TEXT NOT NULL DEFAULT '',
+    model_version TEXT NOT NULL DEFAULT '',
+    host TEXT NOT NULL DEFAULT '',
+    pid INTEGER,
+    device TEXT NOT NULL DEFAULT '',
+    gpu_uuids TEXT NOT NULL DEFAULT '[]',
+    peak_rss_mb REAL NOT NULL DEFAULT 0,
+    beats_baseline INTEGER,
+    writeback TEXT,
+    writeback_progress TEXT,
+    n_events INTEGER NOT NULL DEFAULT 0,
+    last_seq INTEGER NOT NULL DEFAULT 0
+)"""
+
+_FIRST = (
+    _RUNS,
+    "CREATE INDEX potato_ray_runs_by_state ON potato_ray_runs (state, seq)",
+    "CREATE UNIQUE INDEX potato_ray_runs_by_key ON potato_ray_runs (idempotency_key)"
+    " WHERE idempotency_key IS NOT NULL",
+    """
+CREATE TABLE potato_ray_events (
+    run INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    attempt INTEGER NOT NULL,
+    source TEXT NOT NULL,
+    t REAL NOT NULL,
+    event TEXT NOT NULL,
+    body TEXT NOT NULL,
+    PRIMARY KEY (run, seq)
+) WITHOUT ROWID""",
+    """
+CREATE TABLE potato_ray_run_items (
+    run INTEGER NOT NULL,
+    instance_id TEXT NOT NULL,
+    split TEXT NOT NULL,
+    PRIMARY KEY (run, instance_id)
+) WITHOUT ROWID""",
+    "CREATE INDEX potato_ray_train_items ON potato_ray_run_items (instance_id) WHERE split = 'train'",
+    """
+CREATE TABLE potato_ray_predictions (
+    run INTEGER NOT NULL,
+    instance_id TEXT NOT NULL,
+    schema_name TEXT NOT NULL,
+    payload TEXT NOT NULL,
+    confidence REAL,
+    created_at REAL NOT NULL,
+    PRIMARY KEY (run, instance_id, schema_name)
+) WITHOUT ROWID""",
+    "CREATE INDEX potato_ray_predictions_by_pair ON potato_ray_predictions (instance_id, schema_name, run)",
+    """
+CREATE TABLE potato_ray_prelabels (
+    instance_id TEXT NOT NULL,
+    schema_name TEXT NOT NULL,
+    run INTEGER NOT NULL,
+    payload TEXT NOT NULL,
+    created_at REAL NOT NULL,
+    PRIMARY KEY (instance_id, schema_name)
+) WITHOUT ROWID""",
+    "CREATE INDEX potato_ray_prelabels_by_run ON potato_ray_prelabels (run)",
+    """
+CREATE TABLE potato_ray_reservations (
+    backend TEXT NOT NULL,
+    gpu_uuid TEXT NOT NULL,
+    run INTEGER NOT NULL,
+    attempt INTEGER NOT NULL,
+    since REAL NOT NULL,
+    PRIMARY KEY (backend, gpu_uuid)
+) WITHOUT ROWID""",
+    """
+CREATE TABLE potato_ray_pins (
+    instance_id TEXT PRIMARY KEY,
+    pinned_at REAL NOT NULL,
+    pinned_by TEXT NOT NULL DEFAULT ''
+) WITHOUT ROWID""",
+    """
+CREATE TABLE potato_ray_tokens (
+    token_hash TEXT PRIMARY KEY,
+    backend TEXT NOT NULL,
+    run_id TEXT,
+    created_at REAL NOT NULL,
+    last_seen REAL,
+    host TEXT NOT NULL DEFAULT ''
+) WITHOUT ROWID""",
+    "CREATE INDEX potato_ray_tokens_by_backend ON potato_ray_tokens (backend)",
+    """
+CREATE TABLE potato_ray_pushes (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    run_id TEXT NOT NULL,
+    repo_id TEXT NOT NULL,
+    private INTEGER NOT NULL,
+    commit_hash TEXT NOT NULL,
+    pushed_by TEXT NOT NULL,
+    pushed_at REAL NOT NULL
+)""",
+)
+
+MIGRATIONS: tuple[Migration, ...] = (
+    Migration(1, "runs, predictions, reservations, pins, tokens, pushes", _FIRST),
+)
+
+
+def version(connection: sqlite3.Connection) -> int:
+    """The version of our tables in this file; 0 where there are none."""
+    found = connection.execute(
+        "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'potato_ray_migrations'"
+    ).fetchone()
+    if found is None:
+        return 0
+    return int(
+        connection.execute("SELECT coalesce(max(version), 0) FROM potato_ray_migrations").fetchone()[0]
+    )
+
+
+def migrate(
+    connection: sqlite3.Connection, clock: Callable[[], float], migrations: Sequence[Migration] = MIGRATIONS
+) -> int:
+    """Bring our tables to the newest version and return it.
+
+    Raises Conflict for a file that a newer potato_ray has written.
+    """
+    newest = migrations[-1].version
+    present = version(connection)
+    if present > newest:
+        raise Conflict(
+            f"The registry has version {present}; this potato_ray knows version {newest}.",
+            code="registry_too_new",
+            evidence="A newer potato_ray has opened this project.",
+            next_step="Upgrade potato_ray.",
+        )
+    for migration in migrations:
+        if migration.version > present:
+            _apply(connection, migration, clock())
+    return newest
+
+
+def _apply(connection: sqlite3.Connection, migration: Migration, now: float) -> None:
+    with transaction(connection):
+        if version(connection) >= migration.version:
+            return  # another process was faster
+        connection.execute(
+            "CREATE TABLE IF NOT EXISTS potato_ray_migrations"
+            " (version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at REAL NOT NULL)"
+        )
+        for statement in migration.statements:
+            connection.execute(statement)
+        connection.execute(
+            "INSERT INTO potato_ray_migrations VALUES (?, ?, ?)", (migration.version, migration.name, now)
+        )

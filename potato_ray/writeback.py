@@ -1,0 +1,322 @@
+"""Write-back: which predictions become pre-labels, and the report that says why the others did not.
+
+`decide` is the whole rule, in its order; the registry fetches what it asks for and carries it out a
+thousand predictions at a time, so that neither annotators nor other runs wait for a large one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Protocol
+
+from potato_ray.registry.prelabels import Candidate, Decide, Decision, Pair
+from potato_ray.registry.runs import Run
+from potato_ray.registry.store import Registry
+
+GATES = ("off", "warn", "block")
+
+
+class WritebackSection(Protocol):
+    """What the configuration's `writeback` section has."""
+
+    @property
+    def schemas(self) -> Sequence[str]: ...
+    @property
+    def min_confidence(self) -> float: ...
+    @property
+    def field(self) -> str: ...
+    @property
+    def gate(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class WritebackSettings:
+    """`model_training.writeback`: the schemes that are published, and the least confidence (0..1).
+
+    `field` is the item's field that holds the pre-labels. `gate` says what to do with a model that
+    does not beat the majority baseline: off (publish), warn (publish and say so), block (only store).
+    """
+
+    schemas: Sequence[str] = ()
+    min_confidence: float = 0.0
+    field: str = "predictions"
+    gate: str = "warn"
+
+    @classmethod
+    def from_config(cls, section: WritebackSection) -> WritebackSettings:
+        """The settings in the configuration's `writeback` section."""
+        return cls(tuple(section.schemas), section.min_confidence, section.field, section.gate)
+
+
+@dataclass(frozen=True)
+class WritebackReport:
+    """What became of every prediction; the numbers after `n_written` say why the others are not shown.
+
+    `n_superseded_cleared` counts older pre-labels that went because the newer prediction is not
+    shown, `n_trained_on_cleared` those that went because this run trains on their item.
+    """
+
+    run_id: str | None = None
+    n_read: int = 0
+    n_written: int = 0
+    n_skipped_train_split: int = 0
+    n_skipped_schema_not_enabled: int = 0
+    n_skipped_rejected: int = 0
+    n_skipped_low_confidence: int = 0
+    n_skipped_empty: int = 0
+    n_skipped_missing_item: int = 0
+    n_skipped_superseded: int = 0
+    n_skipped_gate: int = 0
+    n_superseded_cleared: int = 0
+    n_trained_on_cleared: int = 0
+    schemas_enabled: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    summary: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> WritebackReport:
+        """The report in a run's `writeback`; keys of another version are passed over."""
+        known = {each.name for each in fields(cls)}
+        values = {key: value for key, value in body.items() if key in known}
+        for name in ("schemas_enabled", "warnings"):
+            values[name] = tuple(values.get(name, ()))
+        return cls(**values)
+
+
+def shown_payload(payload: Mapping[str, Any], confidence: float | None) -> dict[str, Any] | None:
+    """A prediction as an annotation page takes it: {"label", "confidence"}; None when it is empty.
+
+    `label` is what the annotator's own answer would be: a label, a list of labels, a number, a text,
+    or a list of spans, objects or ranked options.
+    """
+    for key in ("label", "labels", "value", "text", "spans", "objects", "order"):
+        if key in payload:
+            value = payload[key]
+            break
+    else:
+        return None
+    if value is None or value in ("", [], ()) or (isinstance(value, str) and not value.strip()):
+        return None
+    return {"label": value, "confidence": confidence}
+
+
+def decide(
+    candidate: Candidate,
+    settings: WritebackSettings,
+    items: Container[str] | None = None,
+    blocked: bool = False,
+) -> Decision:
+    """Whether a prediction is shown; the first check that fails names the reason.
+
+    `items` are the project's present items (None: not checked). A `blocked` model's predictions are
+    judged like all others and leave what is on the items alone.
+    """
+    reason = _reason(candidate, settings)
+    shown = None if reason else shown_payload(candidate.payload, candidate.confidence)
+    if not reason and shown is None:
+        reason = "skipped_empty"
+    if not reason and items is not None and candidate.instance_id not in items:
+        reason = "skipped_missing_item"
+    if not reason and candidate.superseded:
+        reason = "skipped_superseded"
+    if not reason and blocked:
+        reason = "skipped_gate"
+    return Decision(reason, keep=blocked) if reason else Decision("written", shown)
+
+
+def _reason(candidate: Candidate, settings: WritebackSettings) -> str:
+    if candidate.trained_on:
+        return "skipped_train_split"
+    if candidate.schema_name not in settings.schemas:
+        return "skipped_schema_not_enabled"
+    if candidate.rejected:
+        return "skipped_rejected"
+    # A prediction without a confidence is as good as one of 0: only a threshold of 0 lets it through.
+    if (candidate.confidence or 0.0) < settings.min_confidence:
+        return "skipped_low_confidence"
+    return ""
+
+
+def beats_baseline(headline: Mapping[str, Any] | None) -> bool | None:
+    """Whether a headline score is better than its baseline; None when either is unknown."""
+    if not headline or headline.get("value") is None or headline.get("baseline") is None:
+        return None
+    gain = float(headline["value"]) - float(headline["baseline"])
+    return (gain < 0) if headline.get("lower_is_better") else (gain > 0)
+
+
+class Publication:
+    """Writes one run's predictions back, a chunk at a time.
+
+    `step` until it returns True, then `report`. A publication that was cut off goes on where it
+    stopped, with the same numbers at its end; one that is complete does nothing again.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        run_id: str,
+        attempt: int,
+        settings: WritebackSettings,
+        headline: Mapping[str, Any] | None = None,
+        items: Container[str] | None = None,
+    ) -> None:
+        self._registry, self._run_id, self._attempt = registry, run_id, attempt
+        self._settings = settings
+        self._run = registry.update(run_id, attempt, beats_baseline=beats_baseline(headline))
+        self._blocks = settings.gate == "block"
+        blocked = self._blocks and self._run.beats_baseline is False
+        self._decide: Decide = lambda candidate: decide(candidate, settings, items, blocked)
+        self._report: WritebackReport | None = None
+        if self._run.writeback is not None:
+            self._report = WritebackReport.from_json(self._run.writeback)
+
+    def step(self) -> bool:
+        """One transaction; True when all is written. Raises NotFound, Conflict."""
+        if self._report is not None:
+            return True
+        progress = self._registry.publish_step(self._run_id, self._attempt, self._decide, self._blocks)
+        if progress.done:
+            report = _report(progress.counts, self._settings, self._run)
+            report = replace(
+                report, n_superseded_cleared=progress.cleared, n_trained_on_cleared=progress.untrained
+            )
+            self._registry.update(self._run_id, self._attempt, writeback=report.as_json())
+            self._report = report
+        return progress.done
+
+    def report(self) -> WritebackReport:
+        """The finished report; raises RuntimeError before the last step."""
+        if self._report is None:
+            raise RuntimeError("the publication is not complete")
+        return self._report
+
+
+def publish(
+    registry: Registry,
+    run_id: str,
+    attempt: int,
+    settings: WritebackSettings,
+    headline: Mapping[str, Any] | None = None,
+    items: Container[str] | None = None,
+) -> WritebackReport:
+    """Publish a run's stored predictions; see Publication and `decide`. Raises NotFound, Conflict.
+
+    `headline` (value, baseline, lower_is_better) is the run's held-out score, for the gate.
+    """
+    publication = Publication(registry, run_id, attempt, settings, headline, items)
+    while not publication.step():
+        pass
+    return publication.report()
+
+
+_REASONS = (
+    ("skipped_train_split", "on items that a model was trained on"),
+    ("skipped_schema_not_enabled", "of schemes that write-back is not enabled for"),
+    ("skipped_rejected", "rejected by a reviewer"),
+    ("skipped_low_confidence", "below min_confidence {minimum:g}"),
+    ("skipped_empty", "empty"),
+    ("skipped_missing_item", "of items that the project no longer has"),
+    ("skipped_superseded", "replaced by a newer run"),
+    ("skipped_gate", "held back by model_training.writeback.gate"),
+)
+
+_NONE = "No predictions were published: "
+_WEAK = "the model does not beat the majority baseline on held-out items"
+_UNSCORED = "The model has no held-out score, so it was not compared with the majority baseline"
+
+
+def _report(counts: Mapping[str, int], settings: WritebackSettings, run: Run | None) -> WritebackReport:
+    """The report for these counts by outcome; `run` is None for a replay."""
+    return WritebackReport(
+        run_id=run.run_id if run else None,
+        n_read=sum(counts.values()),
+        schemas_enabled=tuple(settings.schemas),
+        warnings=_warnings(settings, run),
+        summary=_summary(counts, settings),
+        **{f"n_{outcome}": number for outcome, number in counts.items()},
+    )
+
+
+def _warnings(settings: WritebackSettings, run: Run | None) -> tuple[str, ...]:
+    if run is None or settings.gate == "off" or not settings.schemas or run.beats_baseline:
+        return ()
+    if run.beats_baseline is None:
+        return (f"{_UNSCORED}.",)
+    held = (
+        "its predictions are stored and not shown" if settings.gate == "block" else "published all the same"
+    )
+    return (f"{_WEAK[0].upper()}{_WEAK[1:]}; {held}.",)
+
+
+def _summary(counts: Mapping[str, int], settings: WritebackSettings) -> str:
+    total, written = sum(counts.values()), counts.get("written", 0)
+    if not written and not settings.schemas:
+        return f"{_NONE}write-back is not enabled for any schema"
+    if not total:
+        return f"{_NONE}there are none"
+    if not written and set(counts) == {"skipped_gate"}:
+        return f"{_NONE}{_WEAK} (model_training.writeback.gate is block)"
+    reasons = ", ".join(
+        f"{counts[outcome]} {words.format(minimum=settings.min_confidence)}"
+        for outcome, words in _REASONS
+        if counts.get(outcome)
+    )
+    if not written:
+        return _NONE + reasons
+    return f"Published {written} of {total} predictions" + (f"; {reasons}" if reasons else "")
+
+
+def withdraw(registry: Registry, run_id: str) -> int:
+    """Take a run's pre-labels off and forget its predictions; returns how many pre-labels went.
+
+    What they had replaced does not come back. Raises NotFound, Conflict while the run goes on.
+    """
+    return registry.withdraw(run_id)
+
+
+class Replay:
+    """Writes all stored predictions back under the same checks, at the start of a server.
+
+    `step` until it returns True, then `report`. What is right already is not written again.
+    """
+
+    def __init__(
+        self, registry: Registry, settings: WritebackSettings, items: Container[str] | None = None
+    ) -> None:
+        self._registry, self._settings = registry, settings
+        self._decide: Decide = lambda candidate: decide(candidate, settings, items)
+        self._counts: dict[str, int] = {}
+        self._cleared = 0
+        self._after: Pair | None = None
+
+    def step(self) -> bool:
+        """One chunk; True when all is written."""
+        if self._after is None:
+            self._cleared += self._registry.take_off_orphans()
+            self._after = ("", "")
+        chunk = self._registry.replay_step(self._after, self._decide, self._settings.gate == "block")
+        for outcome, number in chunk.counts.items():
+            self._counts[outcome] = self._counts.get(outcome, 0) + number
+        self._cleared += chunk.cleared
+        if chunk.last is not None:
+            self._after = chunk.last
+        return chunk.last is None
+
+    def report(self) -> WritebackReport:
+        """What is shown now, of the newest stored prediction of each pair."""
+        return replace(_report(self._counts, self._settings, None), n_superseded_cleared=self._cleared)
+
+
+def replay(
+    registry: Registry, settings: WritebackSettings, items: Container[str] | None = None
+) -> WritebackReport:
+    """Replay everything stored; see Replay."""
+    replaying = Replay(registry, settings, items)
+    while not replaying.step():
+        pass
+    return replaying.report()
