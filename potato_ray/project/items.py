@@ -130,7 +130,7 @@ class _IndexDraft:
     def _group(self, value: Any) -> str | None:
         if value is None or value == "":
             return None
-        text = readable(value)
+        text = clean(readable(value))
         return self._interned.setdefault(text, text)
 
     def _warnings(self) -> Iterator[str]:

@@ -1,0 +1,53 @@
+"""manifest.json: what a bundle holds, and how it came to be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from potato_ray.bundle.media import FOLDER as MEDIA_FOLDER
+from potato_ray.bundle.reading import VERSION, split_file
+from potato_ray.bundle.request import BundleRequest
+from potato_ray.bundle.splits import ALL, UNLABELED
+from potato_ray.bundle.writing import SplitFiles
+
+
+def manifest_of(
+    request: BundleRequest, files: SplitFiles, stats: Mapping[str, Any], modality: str, digest: str
+) -> dict[str, Any]:
+    """The manifest of a bundle that is written; `stats["label_counts"]` tells the labels that occur."""
+    scheme = request.scheme
+    labels = list(stats["label_counts"])
+    return {
+        "v": VERSION,
+        "schemas": [
+            {
+                "name": scheme.name,
+                "annotation_type": scheme.annotation_type,
+                "kind": scheme.kind,
+                "labels": labels,
+                "configured_labels": list(scheme.labels),
+            }
+        ],
+        "splits": {name: _split_entry(files, name) for name in ALL},
+        "labels": {scheme.name: labels},
+        "media_dir": MEDIA_FOLDER,
+        "modality": modality,
+        "text_key": request.paths.text_key,
+        "split_seed": request.split_seed,
+        "fractions": dict(request.fractions),
+        "group_key": request.group_key,
+        "aggregation": request.aggregation,
+        "stats": dict(stats),
+        "digest": digest,
+    }
+
+
+def _split_entry(files: SplitFiles, name: str) -> dict[str, Any]:
+    entry = {
+        "path": split_file(name),
+        "format": "jsonl",
+        "n": files.rows[name],
+        "n_items": len(files.items[name]),
+    }
+    return {**entry, "predict_only": True} if name == UNLABELED else entry
