@@ -87,21 +87,29 @@ class WritebackReport:
         return cls(**values)
 
 
-def shown_payload(payload: Mapping[str, Any], confidence: float | None) -> dict[str, Any] | None:
-    """A prediction as an annotation page takes it: {"label", "confidence"}; None when it is empty.
+_VALUE_KEYS = ("labels", "value", "text", "spans", "objects", "order")
 
-    `label` is what the annotator's own answer would be: a label, a list of labels, a number, a text,
-    or a list of spans, objects or ranked options.
+
+def shown_payload(payload: Mapping[str, Any], confidence: float | None) -> Any:
+    """A prediction as annotation pages, Potato's included, fill it in; None when it is empty.
+
+    One label is {"label", "confidence"}. All else is the bare answer (a list of labels, a number, a
+    text, a list of spans, objects or options), because Potato would put an object into a text box or a
+    slider as it reads.
     """
-    for key in ("label", "labels", "value", "text", "spans", "objects", "order"):
-        if key in payload:
-            value = payload[key]
-            break
-    else:
+    if "label" in payload:
+        label = payload["label"]
+        return None if _is_empty(label) else {"label": label, "confidence": confidence}
+    value = next((payload[key] for key in _VALUE_KEYS if key in payload), None)
+    if _is_empty(value):
         return None
-    if value is None or value in ("", [], ()) or (isinstance(value, str) and not value.strip()):
-        return None
-    return {"label": value, "confidence": confidence}
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _is_empty(value: Any) -> bool:
+    if isinstance(value, str):
+        return not value.strip()
+    return value is None or value == []
 
 
 def decide(

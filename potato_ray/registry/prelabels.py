@@ -48,7 +48,7 @@ class Decision:
     """
 
     outcome: str
-    shown: Mapping[str, Any] | None = None
+    shown: Any = None
     keep: bool = False
 
 
@@ -76,7 +76,8 @@ ORDER BY p.instance_id, p.schema_name LIMIT :limit"""
 _NEWEST = """
 SELECT p.run, p.instance_id, p.schema_name, p.payload, p.confidence, p.created_at, 0 AS superseded,
     max(nr.begun) AS newest
-FROM potato_ray_predictions p JOIN potato_ray_runs nr ON nr.seq = p.run
+FROM potato_ray_predictions p INDEXED BY potato_ray_predictions_by_pair
+CROSS JOIN potato_ray_runs nr ON nr.seq = p.run
 WHERE nr.state = 'success' AND ({counts}) AND (p.instance_id, p.schema_name) > (:item, :schema)
 GROUP BY p.instance_id, p.schema_name
 ORDER BY p.instance_id, p.schema_name LIMIT :limit"""
@@ -210,9 +211,7 @@ def _candidate(row: sqlite3.Row) -> Candidate:
     )
 
 
-def _show(
-    connection: sqlite3.Connection, project: str, rows: Sequence[tuple[sqlite3.Row, Mapping[str, Any]]]
-) -> None:
+def _show(connection: sqlite3.Connection, project: str, rows: Sequence[tuple[sqlite3.Row, Any]]) -> None:
     texts = [(row, to_json(shown)) for row, shown in rows]
     connection.executemany(
         "INSERT OR REPLACE INTO potato_ray_prelabels (instance_id, schema_name, run, payload, created_at)"
