@@ -40,7 +40,7 @@ class Machine:
         """Why CUDA cannot be had here at all, or ""."""
         if not self.cards:
             problem = self.listing.problem
-            return f"this machine has no CUDA GPU{f' ({problem})' if problem else ''}"
+            return "this machine has no CUDA GPU to use" + (f" ({problem})" if problem else "")
         if self.torch is not None and not self.torch.cuda:
             return f"torch {self.torch.version} here was built without CUDA"
         return ""
@@ -68,7 +68,10 @@ def _names(name: str, card: Card) -> bool:
 
 def visible_here(listing: Listing) -> Listing:
     """`listing` without the cards that this process's environment hides."""
-    return replace(listing, cards=visible(listing.cards, os.environ.get("CUDA_VISIBLE_DEVICES")))
+    left = visible(listing.cards, os.environ.get("CUDA_VISIBLE_DEVICES"))
+    if left or not listing.cards:
+        return replace(listing, cards=left)
+    return replace(listing, cards=(), problem="CUDA_VISIBLE_DEVICES hides them all")
 
 
 def place_local(

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from potato_ray.backends import mig
-from potato_ray.backends.smi import RunSmi, SmiAnswer, run_nvidia_smi
+from potato_ray.backends.command import Answer
+from potato_ray.backends.smi import NOT_FOUND, RunSmi, run_nvidia_smi
 
 FIELDS = (
     "index",
@@ -82,7 +83,7 @@ def list_cards(run_smi: RunSmi = run_nvidia_smi, timeout_s: float = LIST_TIMEOUT
     """Ask nvidia-smi for the cards; each of at most five calls takes at most `timeout_s`."""
     answer, fields = _query(run_smi, timeout_s)
     if answer.code is None:
-        return Listing(problem=answer.text, installed=answer.installed)
+        return Listing(problem=answer.text, installed=answer.text != NOT_FOUND)
     cards = parse_cards(answer.text, fields)
     problem = "" if cards and answer.code == 0 else _problem_in(answer, fields)
     if any(card.mig_on for card in cards):
@@ -102,7 +103,7 @@ def slots_of(cards: Sequence[Card]) -> dict[str, int]:
     return {card.uuid: slot for slot, card in enumerate(ordered[:MAX_SLOTS])}
 
 
-def _query(run_smi: RunSmi, timeout_s: float) -> tuple[SmiAnswer, Sequence[str]]:
+def _query(run_smi: RunSmi, timeout_s: float) -> tuple[Answer, Sequence[str]]:
     for fields in (FIELDS, *_FEWER_FIELDS):
         answer = run_smi([f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"], timeout_s)
         if "is not a valid field" not in answer.text:
@@ -110,7 +111,7 @@ def _query(run_smi: RunSmi, timeout_s: float) -> tuple[SmiAnswer, Sequence[str]]
     return answer, fields
 
 
-def _problem_in(answer: SmiAnswer, fields: Sequence[str]) -> str:
+def _problem_in(answer: Answer, fields: Sequence[str]) -> str:
     """What nvidia-smi said beside the cards, on one line; "" for a driver without any device."""
     lines = [line.strip() for line in answer.text.splitlines() if line.strip()]
     said = [line for line in lines if _parse_line(line, fields) is None]

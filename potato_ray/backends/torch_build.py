@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from dataclasses import dataclass
 
+from potato_ray.backends.command import run_command
 from potato_ray.backends.gpus import Card
 
 ASK_TIMEOUT_S = 60.0
 
-_QUESTION = """
+_MARK = "torch-build: "
+_QUESTION = f"""
 import json, torch
-print(json.dumps({
+print({_MARK!r} + json.dumps({{
     "version": torch.__version__,
     "cuda": torch.version.cuda or "",
     "hip": getattr(torch.version, "hip", None) or "",
     "architectures": torch.cuda.get_arch_list(),
-}))
+}}))
 """
 _ARCHITECTURE = re.compile(r"(sm|compute)_(\d+)(\d)([af]?)")
 
@@ -45,17 +46,13 @@ class TorchBuild:
 
 def ask_torch(python: str, timeout_s: float = ASK_TIMEOUT_S) -> TorchBuild | None:
     """The torch that `python` would import, or None when it has none or does not say."""
-    try:
-        answer = subprocess.run(
-            [python, "-c", _QUESTION],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=timeout_s,
-            check=True,
-        )
-        body = json.loads(answer.stdout.decode("utf-8", "replace").splitlines()[-1])
-    except (OSError, subprocess.SubprocessError, ValueError, IndexError):
+    answer = run_command([python, "-c", _QUESTION], timeout_s)
+    lines = answer.text.split("\n")
+    # Whatever else torch prints while it is imported stands on other lines.
+    told = [line.removeprefix(_MARK) for line in lines if line.startswith(_MARK)]
+    if answer.code != 0 or not told:
         return None
+    body = json.loads(told[-1])
     return TorchBuild(body["version"], body["cuda"] or body["hip"], tuple(body["architectures"]))
 
 
