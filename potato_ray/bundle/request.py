@@ -22,9 +22,9 @@ class BundleRequest:
 
     The first of `schemes` is the one that is trained; `project_schemes` names all of the configuration.
     `fractions` maps train, val and test to shares, normalised to 1. `forced_train` maps ids of items that
-    must not be held out to CORRECTED, PINNED or FORCED (one of the two); `corrections` maps ids to the target that a reviewer
-    gave, which stands in place of the annotators' answers. `group_key` names an item field whose equal
-    values share a split.
+    must not be held out to CORRECTED, PINNED or FORCED (one of the two). `corrections` maps ids to the
+    target that a reviewer gave, which stands in place of the annotators' answers. `group_key` names an
+    item field whose equal values share a split.
     """
 
     paths: ProjectPaths

@@ -8,7 +8,9 @@ from typing import Any, TextIO
 
 _CHUNK = 1 << 18
 _MARGIN = 4096
+_BLANKS = " \t\n\r"
 _CLOSERS = '"]}'
+_NUMBER_TAIL = 3
 
 
 class JsonTorn(ValueError):
@@ -34,7 +36,7 @@ class JsonStream:
         """The next character that is no blank, or "" at the end of the text."""
         while True:
             while self._pos < len(self._buffer):
-                if not self._buffer[self._pos].isspace():
+                if self._buffer[self._pos] not in _BLANKS:
                     return self._buffer[self._pos]
                 self._pos += 1
             if not self._fill():
@@ -62,8 +64,7 @@ class JsonStream:
             except (ValueError, RecursionError) as error:
                 raise self._torn(str(error)) from None
             else:
-                # A number at the very end of the buffer may have more digits behind it.
-                if end < len(self._buffer) or self._buffer[end - 1] in _CLOSERS or not self._fill():
+                if self._is_whole(end) or not self._fill():
                     self._pos = end
                     return value
 
@@ -101,6 +102,10 @@ class JsonStream:
         for _ in self.members():
             self.value()
 
+    def _is_whole(self, end: int) -> bool:
+        """False for a number near the end of the buffer: "1" may go on as "12", "1.5" or "1e+9"."""
+        return self._buffer[end - 1] in _CLOSERS or end + _NUMBER_TAIL <= len(self._buffer)
+
     def _may_go_on(self, error: json.JSONDecodeError) -> bool:
         """Whether more text could mend it: the trouble is at the end, or in a string not yet closed."""
         return error.pos > len(self._buffer) - _MARGIN or error.msg.startswith("Unterminated string")
@@ -109,15 +114,16 @@ class JsonStream:
         """Drop what was read and take in more; False at the end of the text."""
         if self._at_end:
             return False
-        self._line += self._buffer.count("\n", 0, self._pos)
-        rest = self._buffer[self._pos :]
+        unread = len(self._buffer) - self._pos
         try:
-            # Growing with the rest keeps one long value linear.
-            more = self._handle.read(max(self._chunk, len(rest)))
+            # Growing with what is unread keeps one long value linear.
+            more = self._handle.read(max(self._chunk, unread))
         except UnicodeDecodeError as error:
             raise JsonTorn(f"it is not UTF-8 ({error.reason} near line {self._line})") from None
         self._at_end = not more
-        self._buffer, self._pos = rest + more, 0
+        if more:
+            self._line += self._buffer.count("\n", 0, self._pos)
+            self._buffer, self._pos = self._buffer[self._pos :] + more, 0
         return not self._at_end
 
     def _torn(self, why: str, at: int | None = None) -> JsonTorn:
