@@ -5,9 +5,10 @@ out-of-fold scores a curve for each column is fitted and judged, again on rows t
 on. It is kept when it lowers the log loss by more than twice the standard error of the difference.
 Estimators without probabilities of their own (LinearSVC) get the curve whenever it can be fitted.
 
-The features are learnt once, on all train rows, and not anew in each part. That lets the out-of-fold
-texts contribute to the weights of words, never to the labels; learning them anew changed the measured
-log loss by less than 0.002 at 1,000 rows, and would cost more than all of the rest.
+The features are learnt once, on all train rows, and not anew in each part: that lets the left-out texts
+contribute to the weights of words, never to the labels, and costs a tenth. Measured on review sentences,
+learning them anew moved the out-of-fold log loss by 0.01 at 100 rows, 0.007 at 1,000 and 0.001 at 10,000,
+now up and now down; both sides of the comparison share it.
 """
 
 from __future__ import annotations

@@ -37,7 +37,6 @@ SHORT_NAMES = {
     "MLPRegressor": "sklearn.neural_network.MLPRegressor",
     "MultinomialNB": "sklearn.naive_bayes.MultinomialNB",
     "NearestCentroid": "sklearn.neighbors.NearestCentroid",
-    "PassiveAggressiveClassifier": "sklearn.linear_model.PassiveAggressiveClassifier",
     "Perceptron": "sklearn.linear_model.Perceptron",
     "RandomForestClassifier": "sklearn.ensemble.RandomForestClassifier",
     "RandomForestRegressor": "sklearn.ensemble.RandomForestRegressor",
@@ -93,7 +92,7 @@ def resolve(name: str) -> type[Any]:
             f"{name} is no estimator of {', '.join(PACKAGES)}.",
             _suggestion(name, [*SHORT_NAMES, *SHORT_VECTORIZERS]),
         )
-    module = _module(package, module_name, path)
+    module = _module(module_name, path)
     found = getattr(module, class_name, None)
     if found is None:
         raise _refused(
@@ -119,19 +118,22 @@ def argument_names(found: type[Any]) -> list[str]:
 _ESTIMATOR_ADVICE = "Name a class such as sklearn.svm.LinearSVC."
 
 
-def _module(package: str, module_name: str, path: str) -> Any:
+def _module(module_name: str, path: str) -> Any:
     try:
         return importlib.import_module(module_name)
     except ModuleNotFoundError as missing:
-        if missing.name == package:
-            raise TrainerError(
-                "missing_dependency",
-                f"{path} needs {package}, which is not installed.",
-                f"pip install {package}",
-            ) from missing
-        raise _refused(
-            f"There is no module {module_name}.", _suggestion(path.rpartition(".")[2], [*SHORT_NAMES])
+        if missing.name != module_name.partition(".")[0] and _is_within(missing.name, module_name):
+            suggestion = _suggestion(path, [*SHORT_NAMES, *SHORT_VECTORIZERS])
+            raise _refused(f"There is no module {module_name}.", suggestion) from missing
+        raise TrainerError(
+            "missing_dependency",
+            f"{path} needs {missing.name}, which is not installed.",
+            f"pip install {missing.name}",
         ) from missing
+
+
+def _is_within(missing: str | None, module_name: str) -> bool:
+    return missing is not None and (module_name + ".").startswith(missing + ".")
 
 
 def _is_estimator(found: Any) -> bool:

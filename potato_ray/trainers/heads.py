@@ -2,9 +2,10 @@
 
 nominal      one classifier; a column for each label (a single one, of the second label, for two)
 ordinal      a classifier for each step of the scale, whose column says "above this step" (Frank and
-             Hall's decomposition). Against one classifier that knows no order, the quadratic kappa on
-             held-out texts rose by 0.03 on average over five-point scales, and the mean error fell;
-             the most probable label beat the expected and the median one.
+             Hall's decomposition). Over five scales of five and seven points and 150 to 6,000 rated
+             sentences the quadratic kappa on other sentences was 0.34, against 0.31 for one classifier
+             that knows no order, and the mean error 0.90 against 0.96. The most probable label is
+             given: the median one has the same kappa (0.34) and is right less often.
 multilabel   a classifier for each label, whose column says whether it holds; none may hold
 continuous   one regressor; no columns
 """

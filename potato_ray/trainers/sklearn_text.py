@@ -72,7 +72,7 @@ class SklearnText(Trainer):
             "letter_groups",
             "bool",
             True,
-            "With the default vectorizer, also look at the groups of three to five letters inside words.",
+            "With the default vectorizer, also look at the groups of four letters inside words.",
             advanced=True,
         ),
         Param(
