@@ -77,6 +77,7 @@ def _tolerant(connection: sqlite3.Connection) -> Iterator[None]:
 def mirror_run(connection: sqlite3.Connection, run: Run, artifact_dir: str) -> None:
     """Write a run's row as Potato keeps it; `artifact_dir` is absolute there."""
     if run.state in _NOT_MIRRORED:
+        forget_run(connection, run.run_id)
         return
     interrupted = run.state is State.INTERRUPTED
     row = {
@@ -164,7 +165,7 @@ def take_off_own_prelabels(connection: sqlite3.Connection, rows: Iterable[tuple[
 
 
 def forget_run(connection: sqlite3.Connection, run_id: str) -> None:
-    """Remove a pruned run's row; its items follow by `forget_items`."""
+    """Remove a run's row; its items follow by `forget_items`."""
     with _tolerant(connection):
         connection.execute("DELETE FROM training_runs WHERE run_id = ?", (run_id,))
 

@@ -60,6 +60,18 @@ def fenced(connection: sqlite3.Connection, run_id: str, attempt: int) -> Run:
     return run
 
 
+def fenced_active(connection: sqlite3.Connection, run_id: str, attempt: int) -> Run:
+    """As `fenced`; raises Conflict also when the run is not at work."""
+    run = fenced(connection, run_id, attempt)
+    if run.state not in ACTIVE:
+        raise Conflict(
+            f"Run {run_id} is {run.status}; nothing more is recorded for it.",
+            code="already_ended" if run.ended else "wrong_state",
+            next_step="Start a new run." if run.ended else "Begin the run first.",
+        )
+    return run
+
+
 def create(
     connection: sqlite3.Connection,
     project: str,
@@ -196,6 +208,8 @@ def transition(
         changes.setdefault("eta_s", None)
     if new_state is State.RUNNING:
         changes.setdefault("started_at", now)
+    if new_state is State.QUEUED:
+        changes = {"step": "", "phase": "", "current": 0.0, "total": 0.0, "eta_s": None, **changes}
     set_fields(connection, run.run_id, changes)
     connection.execute("UPDATE potato_ray_runs SET state = ? WHERE run_id = ?", (new_state.value, run.run_id))
     return find(connection, run.run_id)
@@ -267,8 +281,9 @@ def reserve(
 def release(connection: sqlite3.Connection, run_id: str, attempt: int | None) -> int:
     """Free the GPUs of one attempt, None: of all attempts; returns how many."""
     return connection.execute(
-        "DELETE FROM potato_ray_reservations WHERE run = ? AND attempt = coalesce(?, attempt)",
-        (seq_of(connection, run_id), attempt),
+        "DELETE FROM potato_ray_reservations WHERE attempt = coalesce(?, attempt)"
+        " AND run = (SELECT seq FROM potato_ray_runs WHERE run_id = ?)",
+        (attempt, run_id),
     ).rowcount
 
 

@@ -211,7 +211,8 @@ class Registry:
     def release(self, run_id: str, attempt: int | None = None) -> int:
         """Free the GPUs of an attempt once its process is known to be gone; returns how many.
 
-        An earlier attempt may be released while a later one runs. None: those of all attempts.
+        An earlier attempt may be released while a later one runs. None: those of all attempts. A run
+        that was pruned holds none.
         """
         with transaction(self._connection) as connection:
             return queue.release(connection, run_id, attempt)
@@ -265,7 +266,7 @@ class Registry:
             raise ValueError(f"{split!r} is no split; splits are {', '.join(SPLITS)}")
         for chunk in _chunks(ids):
             with transaction(self._connection, durable=False) as connection:
-                run = queue.fenced(connection, run_id, attempt)
+                run = queue.fenced_active(connection, run_id, attempt)
                 items.put_split(connection, queue.seq_of(connection, run_id), split, chunk)
                 if split != "unlabeled":
                     potato_tables.mirror_items(connection, run, split, chunk)
@@ -278,16 +279,15 @@ class Registry:
     ) -> int:
         """Stage predictions, in chunks; returns how many rows. Storing them again changes nothing.
 
-        A mapping is a line of predictions.jsonl. Raises NotFound, Conflict, RunFailed (no_result).
-
-        They count from the run's success on; a run that ends otherwise loses them. Only that success
-        puts them on the disk for good; until then artifacts/predictions.jsonl holds them.
+        A mapping is a line of predictions.jsonl. They count from the run's success on; a run that ends
+        otherwise loses them. Only that success puts them on the disk for good; until then
+        artifacts/predictions.jsonl holds them. Raises NotFound, Conflict, RunFailed (no_result).
         """
-        queue.fenced(self._connection, run_id, attempt)
+        queue.fenced_active(self._connection, run_id, attempt)
         total = 0
         for chunk in _chunks(map(_prediction, rows)):
             with transaction(self._connection, durable=False) as connection:
-                queue.fenced(connection, run_id, attempt)
+                queue.fenced_active(connection, run_id, attempt)
                 items.put_predictions(connection, queue.seq_of(connection, run_id), chunk, self._clock())
             total += len(chunk)
         return total

@@ -1,0 +1,151 @@
+"""What a run says: numbered once, in order, and reflected on its row."""
+
+from __future__ import annotations
+
+import pytest
+
+from potato_ray.errors import Conflict
+from potato_ray.registry import State
+
+
+def said(*names):
+    return [{"v": 1, "event": "log", "t": 1.0, "level": "info", "message": name} for name in names]
+
+
+def messages(reader, run):
+    return [event["message"] for event in reader.events(run.run_id)]
+
+
+def test_events_come_back_as_they_were_said_with_their_number(registry, run_in, reader):
+    run = run_in(State.RUNNING)
+    assert not registry.record_events(
+        run.run_id, 1, 0, [{"v": 1, "event": "metric", "t": 2.5, "name": "loss", "value": 1}]
+    )
+    assert reader.events(run.run_id) == [
+        {"id": 1, "attempt": 1, "source": "worker", "t": 2.5, "event": "metric", "name": "loss", "value": 1}
+    ]
+
+
+def test_a_batch_sent_again_is_stored_once(registry, run_in, reader):
+    run = run_in(State.RUNNING)
+    registry.record_events(run.run_id, 1, 0, said("a", "b"))
+    registry.record_events(run.run_id, 1, 0, said("a", "b"))
+    registry.record_events(run.run_id, 1, 1, said("b", "c"))
+    assert messages(reader, run) == ["a", "b", "c"]
+    assert reader.last_seq(run.run_id) == registry.run(run.run_id).last_seq == 3
+
+
+def test_a_gap_is_said_in_the_log_and_in_the_warnings(registry, run_in, reader):
+    run = run_in(State.RUNNING)
+    registry.record_events(run.run_id, 1, 4, said("e"))
+    assert messages(reader, run) == ["4 events of the worker were lost here.", "e"]
+    assert registry.run(run.run_id).warnings == ("4 events of the worker were lost here.",)
+    assert registry.run(run.run_id).last_seq == 5
+
+
+def test_events_are_paged(registry, run_in, reader):
+    run = run_in(State.RUNNING)
+    registry.record_events(run.run_id, 1, 0, said(*map(str, range(2500))))
+    first = reader.events(run.run_id, limit=1000)
+    second = reader.events(run.run_id, after=first[-1]["id"], limit=2000)
+    assert [event["message"] for event in first + second] == list(map(str, range(2500)))
+    assert reader.events(run.run_id, after=2500) == []
+
+
+def test_the_row_follows_status_progress_and_metrics(registry, run_in):
+    run = run_in(State.RUNNING)
+    registry.record_events(
+        run.run_id,
+        1,
+        0,
+        [
+            {"event": "status", "phase": "fitting", "step": "epoch 1"},
+            {"event": "progress", "current": 3, "total": 10, "eta_s": 7.5},
+            {"event": "metric", "name": "train_loss", "value": 0.5, "step": 1},
+            {"event": "metric", "name": "train_loss", "value": 0.25, "step": 2},
+            {"event": "result", "metrics": {"n_train": 94.0}},
+        ],
+    )
+    now = registry.run(run.run_id)
+    assert (now.phase, now.step, now.current, now.total, now.eta_s) == ("fitting", "epoch 1", 3.0, 10.0, 7.5)
+    assert now.metrics == {"train_loss": 0.25, "n_train": 94.0}
+
+
+def test_a_step_without_a_phase_leaves_the_phase(registry, run_in):
+    run = run_in(State.RUNNING)
+    registry.record_events(run.run_id, 1, 0, [{"event": "status", "phase": "fitting", "step": "a"}])
+    registry.record_note(run.run_id, 1, {"event": "status", "step": "copying"})
+    now = registry.run(run.run_id)
+    assert (now.phase, now.step) == ("fitting", "copying")
+
+
+def test_warnings_are_collected_once_each_and_only_so_many(registry, run_in):
+    run = run_in(State.RUNNING)
+    many = [{"event": "log", "level": "warning", "message": f"w{number % 150}"} for number in range(300)]
+    registry.record_events(run.run_id, 1, 0, many)
+    assert registry.run(run.run_id).warnings == tuple(f"w{number}" for number in range(100))
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {},
+        {"event": None, "t": "yesterday"},
+        {"event": "progress", "current": "x", "total": float("nan"), "eta_s": True},
+        {"event": "metric", "name": 3, "value": float("inf")},
+        {"event": "result", "metrics": [1]},
+        {"event": "log", "level": "warning", "message": "\ud800"},
+        {"event": "status", "phase": 1, "step": None},
+    ],
+)
+def test_an_odd_event_is_stored_and_breaks_nothing(registry, run_in, reader, odd):
+    run = run_in(State.RUNNING)
+    assert not registry.record_events(run.run_id, 1, 0, [odd])
+    assert len(reader.events(run.run_id)) == 1
+    assert reader.run(run.run_id).last_seq == 1
+
+
+@pytest.mark.parametrize("state", [State.SUCCESS, State.ERROR, State.CANCELLED, State.INTERRUPTED])
+def test_a_worker_that_speaks_after_the_end_is_stale(registry, run_in, reader, state):
+    run = run_in(state)
+    assert registry.record_events(run.run_id, 1, 0, said("late"))
+    assert reader.events(run.run_id) == []
+
+
+def test_a_new_attempt_counts_its_worker_events_from_zero(registry, run_in, reader):
+    run = run_in(State.BUILDING)
+    registry.record_events(run.run_id, 1, 0, said("a", "b"))
+    registry.transition(run.run_id, 1, State.QUEUED)
+    registry.begin(run.run_id, None, 1)
+    assert reader.last_seq(run.run_id) == 0
+    registry.record_events(run.run_id, 2, 0, said("c"))
+    assert [(event["id"], event["attempt"]) for event in reader.events(run.run_id)] == [
+        (1, 1),
+        (2, 1),
+        (3, 2),
+    ]
+
+
+def test_a_note_after_the_end_is_kept_and_leaves_the_step_line(registry, run_in, reader, clock):
+    run = run_in(State.ERROR)
+    registry.record_note(run.run_id, 1, {"event": "status", "step": "still here"})
+    registry.record_note(run.run_id, 1, {"event": "log", "level": "info", "message": "GPU released"})
+    events = reader.events(run.run_id)
+    assert [(event["source"], event["t"]) for event in events] == [("server", clock.now)] * 2
+    assert registry.run(run.run_id).step == ""
+
+
+def test_progress_of_a_build_needs_no_event(registry, run_in, reader):
+    run = run_in(State.BUILDING)
+    registry.note_progress(run.run_id, 1, "reading items", 10, 240)
+    registry.note_progress(run.run_id, 7, "a stale build", 1, 1)
+    now = registry.run(run.run_id)
+    assert (now.step, now.current, now.total) == ("reading items", 10.0, 240.0)
+    assert reader.events(run.run_id) == []
+
+
+def test_nothing_is_recorded_for_a_run_that_does_not_work(registry, run_in):
+    run = run_in(State.ERROR)
+    with pytest.raises(Conflict) as refused:
+        registry.store_predictions(run.run_id, 1, [])
+    assert refused.value.code == "already_ended"
