@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from potato_ray.backends.making import require_runnable
 from potato_ray.config.models import ProjectConfig
 from potato_ray.errors import StartRefused
 from potato_ray.project.schemes import Scheme, schemes_of
@@ -89,7 +90,9 @@ def _schemes(config: ProjectConfig, names: Sequence[str]) -> tuple[Scheme, ...]:
     if missing or not names:
         listed = ", ".join(known) or "none"
         raise StartRefused(
-            f"There is no annotation scheme '{missing[0]}'." if missing else "No annotation scheme was named.",
+            f"There is no annotation scheme '{missing[0]}'."
+            if missing
+            else "No annotation scheme was named.",
             code="unknown_schema",
             evidence=f"The project's schemes are {listed}.",
             next_step=_suggestion(missing[0] if missing else "", list(known)) or "Name one of them.",
@@ -109,7 +112,8 @@ def _check_learnable(trainer: type[Trainer], scheme: Scheme) -> None:
     raise StartRefused(
         f"{trainer.name} cannot learn scheme '{scheme.name}' ({scheme.annotation_type}).",
         code="untrainable_schema",
-        evidence=scheme.why_not or f"It learns schemes of kind {', '.join(trainer.kinds)}; this one is {scheme.kind}.",
+        evidence=scheme.why_not
+        or f"It learns schemes of kind {', '.join(trainer.kinds)}; this one is {scheme.kind}.",
         next_step=f"Use {' or '.join(others)}." if others else "No trainer of this version learns this type.",
     )
 
@@ -155,6 +159,7 @@ def _backend(config: ProjectConfig, trainer: type[Trainer], name: str) -> str:
             code="local_only",
             next_step="Start it with backend local.",
         )
+    require_runnable(chosen, config)
     return chosen
 
 

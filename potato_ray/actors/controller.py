@@ -25,14 +25,13 @@ from potato_ray.backends.base import Backend, Directive, Placement, Refusal
 from potato_ray.backends.making import make_backend
 from potato_ray.config.models import ProjectConfig
 from potato_ray.errors import Conflict, PotatoRayError, StartRefused
-from potato_ray.job.folder import JobFolder
 from potato_ray.job.spare import SpareKeeper
 from potato_ray.registry.reading import RegistryReader
-from potato_ray.registry.runs import NewRun, Run
+from potato_ray.registry.runs import NewRun, Reservation, Run
 from potato_ray.registry.states import State
-from potato_ray.registry.store import Registry, Reservation
+from potato_ray.registry.store import Registry
 from potato_ray.starting import HTTP_STATUS, StartPlan, StartRequest, plan_start
-from potato_ray.writeback import WritebackSettings, replay, withdraw
+from potato_ray.writeback import Replay, WritebackSettings, withdraw
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -58,13 +57,14 @@ class RunController:
         self._wake = asyncio.Event()
         self._ready = asyncio.Event()
         self._stopping = False
+        self._broken: PotatoRayError | None = None
         self._spawn(self._live())
 
     # --- commands -------------------------------------------------------------------------------
 
     async def ready(self) -> dict[str, Any]:
         """Wait until the registry has been reconciled; answers who this is."""
-        await self._ready.wait()
+        await self._opened()
         return {"version": potato_ray.__version__, "project": self.config.annotation_task_name}
 
     async def start(self, request: StartRequest) -> dict[str, Any]:
@@ -73,7 +73,7 @@ class RunController:
         Answers {"started": True, "run_id", "queued", "position"} or, refused,
         {"started": False, "error", "error_code", "evidence", "next_step", "status"}.
         """
-        await self._ready.wait()
+        await self._opened()
         try:
             plan = plan_start(self.config, request)
             run = await self.write(
@@ -86,7 +86,13 @@ class RunController:
 
     async def cancel(self, run_id: str) -> dict[str, Any]:
         """Cancel a waiting or running run; raises NotFound, or Conflict when it has ended."""
-        await self._ready.wait()
+        await self._opened()
+        if (await self.write(self.registry.run, run_id)).state == State.FINISHING:
+            raise Conflict(
+                f"Run {run_id} has finished training and is being scored and written back.",
+                code="already_ended",
+                next_step="Withdraw its predictions afterwards, if they are not wanted.",
+            )
         run = await self.write(self.registry.request_cancel, run_id)
         way = self._ways.get(run_id)
         if way is not None:
@@ -105,7 +111,7 @@ class RunController:
         for way in list(self._ways.values()):
             way.let_go()
         self.spare.close()
-        await self.write(self.registry.checkpoint)
+        await self.write(self.registry.close)
 
     # --- events ---------------------------------------------------------------------------------
 
@@ -168,14 +174,29 @@ class RunController:
         try:
             await self.write(self.registry.open)
             await self._reconcile()
-            await self.write(replay, self.registry, self.writeback_settings())
+        except PotatoRayError as error:
+            self._broken = error
+            return
         finally:
             self._ready.set()
+        await self._replay()
         self._keep_spare()
         while not self._stopping:
             self._wake.clear()
             waits = await self._start_what_may()
             await self._sleep_until_woken(PLACE_AGAIN_AFTER_S if waits else 60.0)
+
+    async def _opened(self) -> None:
+        """Wait until the registry is open and reconciled; raises what kept it from opening."""
+        await self._ready.wait()
+        if self._broken is not None:
+            raise self._broken
+
+    async def _replay(self) -> None:
+        """Bring what is shown in line with the present settings, a chunk at a time between other writes."""
+        replaying = Replay(self.registry, self.writeback_settings())
+        while not await self.write(replaying.step) and not self._stopping:
+            pass
 
     async def _sleep_until_woken(self, at_most_s: float) -> None:
         try:
@@ -226,12 +247,7 @@ class RunController:
     async def _try_to_start(self, run: Run) -> bool:
         plan = self._plan_again(run)
         backend = self.backend(run.backend)
-        taken = {
-            uuid
-            for r in await self.write(self.registry.reservations)
-            if r.backend == run.backend
-            for uuid in r.gpu_uuids
-        }
+        taken = await self.write(self.registry.taken, run.backend)
         placement = await asyncio.to_thread(backend.place, taken, uses_gpu=plan.uses_gpu)
         if isinstance(placement, Refusal):
             if placement.wait:
@@ -239,7 +255,12 @@ class RunController:
                     self.registry.note_progress, run.run_id, run.attempt, placement.message, 0, 0
                 )
                 return True
-            raise PotatoRayError(placement.message, code=placement.code, next_step=placement.next_step)
+            raise PotatoRayError(
+                placement.message,
+                code=placement.code,
+                evidence=placement.evidence,
+                next_step=placement.next_step,
+            )
         begun = await self.write(
             self.registry.begin,
             run.run_id,
@@ -335,8 +356,8 @@ def request_of(run: Run) -> StartRequest:
     )
 
 
-def _reservation(backend: str, placement: Placement) -> Reservation | None:
-    return Reservation(backend=backend, gpu_uuids=placement.gpu_uuids) if placement.gpu_uuids else None
+def _reservation(backend: str, placement: Placement) -> Reservation:
+    return Reservation(backend=backend, gpu_uuids=placement.gpu_uuids, device=placement.device)
 
 
 def _unexpected() -> PotatoRayError:
@@ -345,6 +366,3 @@ def _unexpected() -> PotatoRayError:
         code="backend_failed",
         next_step="Look at the server's log, which holds the details.",
     )
-
-
-__all__ = ["NAME", "Conflict", "JobFolder", "RunController"]

@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
+import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import ray
@@ -28,7 +28,7 @@ from potato_ray.registry.states import ENDED, State
 from potato_ray.starting import plan_start
 from potato_ray.trainers.base import SchemeSpec
 from potato_ray.trainers.registry import get_trainer
-from potato_ray.writeback import publish
+from potato_ray.writeback import Publication
 
 if TYPE_CHECKING:
     from potato_ray.actors.controller import RunController
@@ -113,7 +113,11 @@ class RunWay:
         self._write_spec(report)
         if self.cancelled:
             raise Cancelled("The run was cancelled before its worker started.")
-        await self._change(State.RUNNING, **_sizes(report), warnings=list(report.warnings))
+        await self._change(State.RUNNING, bundle_digest=report.manifest["digest"], **self._place())
+
+    def _place(self) -> dict[str, Any]:
+        folder = self.job.artifacts.relative_to(self.controller.config.task_dir)
+        return {"artifact_dir": str(folder), "host": socket.gethostname()}
 
     def _bundle_request(self) -> BundleRequest:
         return BundleRequest.from_config(
@@ -230,7 +234,12 @@ class RunWay:
 
     async def _finish(self, outcome: Outcome) -> None:
         if self.run.state != State.FINISHING:
-            await self._change(State.FINISHING, result=dict(outcome.result), peak_rss_mb=outcome.peak_rss_mb)
+            await self._change(
+                State.FINISHING,
+                result=dict(outcome.result),
+                model_version=str(outcome.result.get("model_version") or ""),
+                peak_rss_mb=outcome.peak_rss_mb,
+            )
         await self._step("scoring on the held-out items")
         finished = await self._scored()
         await self._step("writing predictions back")
@@ -266,14 +275,20 @@ class RunWay:
         raise AssertionError("unreachable: the loop returns or raises")
 
     async def _published(self, scores: Mapping[str, Any]) -> dict[str, Any]:
-        report = await self.controller.write(
-            publish,
+        publication = await self.controller.write(
+            Publication,
             self.controller.registry,
             self.run.run_id,
             self.run.attempt,
             self.controller.writeback_settings(),
             scores.get("headline"),
         )
+        # One transaction a call, so that other runs' writes come in between.
+        while not await self.controller.write(publication.step):
+            pass
+        report = publication.report()
+        for warning in report.warnings:
+            await self._note({"kind": "log", "level": "warning", "message": warning})
         return report.as_json()
 
     async def _fail(self, error: PotatoRayError) -> None:
@@ -342,11 +357,6 @@ def _scheme_spec(scheme: Scheme, manifest: Mapping[str, Any]) -> SchemeSpec:
     )
 
 
-def _sizes(report: BuildReport) -> dict[str, Any]:
-    counts = {f"n_{name}": int(split["n_items"]) for name, split in report.manifest["splits"].items()}
-    return {**counts, "bundle_digest": report.manifest["digest"]}
-
-
 def _reason(outcome: Outcome) -> dict[str, str]:
     return {
         "error": outcome.message,
@@ -369,6 +379,3 @@ def _task_failure(error: Exception, code: str, doing: str) -> PotatoRayError:
         evidence=f"{kind}: {str(cause or error).splitlines()[0] if str(cause or error) else kind}",
         next_step="Look at the server's log, which holds the details.",
     )
-
-
-_ = replace
