@@ -93,7 +93,10 @@ def load_model(artifacts: Path) -> dict[str, Any]:
     data = _read(artifacts / MODEL)
     try:
         refused = _refused_types(data)
-        model = {} if refused else dict(skops.io.loads(data, trusted=sorted(TRUSTED)))
+        with warnings.catch_warnings():
+            # scikit-learn says for each part what check_versions says once.
+            warnings.filterwarnings("ignore", message="Trying to unpickle estimator")
+            model = {} if refused else dict(skops.io.loads(data, trusted=sorted(TRUSTED)))
         faults = unsound_parts(model)
     except Exception as failure:  # whatever skops raises on a file that it did not write
         raise _not_loaded(

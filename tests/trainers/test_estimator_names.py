@@ -3,7 +3,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from conftest import Fitted, opinions, rows_of
+from trainer_samples import Fitted, opinions, rows_of
 
 from potato_ray.trainers import estimators
 from potato_ray.trainers.base import TrainerError

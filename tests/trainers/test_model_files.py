@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import skops.io
-from conftest import Fitted, opinions, rows_of
+from trainer_samples import Fitted, opinions, rows_of
 
 from potato_ray.trainers import model_files
 from potato_ray.trainers.base import TrainerError

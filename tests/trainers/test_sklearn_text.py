@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import BAD, GOOD, PROJECTS, Fitted, opinions, rows_of, sentence
+from trainer_samples import BAD, GOOD, PROJECTS, Fitted, opinions, rows_of, sentence
 
 from potato_ray.trainers.base import SchemeSpec, TrainerError
 from potato_ray.trainers.sklearn_text import BATCH_ROWS, SklearnText

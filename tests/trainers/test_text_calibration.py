@@ -2,7 +2,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from conftest import Fitted, opinions, rows_of
+from trainer_samples import Fitted, opinions, rows_of
 
 from potato_ray.trainers import calibration, heads, kinds
 

@@ -1,0 +1,38 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from potato_ray.trainers import estimators, registry
+from potato_ray.trainers.base import Param, Trainer
+from potato_ray.trainers.calibration import MIN_PER_LABEL, MIN_ROWS, MIN_ROWS_ISOTONIC
+from potato_ray.trainers.sklearn_text import _DEFAULT_ESTIMATORS
+
+PAGE = (Path(__file__).parents[2] / "docs" / "trainers.md").read_text("utf-8")
+
+
+def param_row(param: Param) -> str:
+    """The line of the page's table for a parameter."""
+    kind = f"{param.type}, may be null" if param.optional else param.type
+    return f"| `{param.name}` | {kind} | `{json.dumps(param.default)}` | {param.help} |"
+
+
+@pytest.mark.parametrize("trainer", registry.all_trainers(), ids=lambda trainer: trainer.name)
+def test_the_page_lists_every_parameter_of_a_trainer(trainer: type[Trainer]) -> None:
+    section = PAGE.split(f"## {trainer.name}\n")[1].split("\n## ")[0]
+    missing = [row for row in map(param_row, trainer.params) if row not in section]
+    assert missing == []
+    assert section.count("\n| `") == len(trainer.params)
+
+
+def test_the_page_names_the_packages_and_short_names_that_are_accepted() -> None:
+    for name in [*estimators.PACKAGES, *estimators.SHORT_NAMES, *estimators.SHORT_VECTORIZERS]:
+        assert f"`{name}`" in PAGE, name
+
+
+def test_the_page_tells_the_defaults_and_limits_that_the_code_has() -> None:
+    classifier, regressor = (_DEFAULT_ESTIMATORS[role][1] for role in ("classifier", "regressor"))
+    assert f"`C` {classifier['C']:g}" in PAGE
+    assert f"`alpha` {regressor['alpha']:g}" in PAGE
+    for words in (f"{MIN_ROWS} train", f"{MIN_PER_LABEL} of each label", f"{MIN_ROWS_ISOTONIC:,} left-out"):
+        assert words in PAGE
