@@ -1,0 +1,83 @@
+"""Checks of the data files: that they are there, and that their items have the fields that are named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from potato_ray.config.document import Document, KeyPath
+from potato_ray.config.spelling import closest, listed
+
+_ID_FROM_KEY = ""
+"""Where read_records puts the id of an item that is an entry of an object of objects."""
+
+
+def check_data(document: Document) -> None:
+    """Every data file can be read, and the first record of each has the id and the text."""
+    for path, written, resolved in _data_files(document):
+        if resolved.is_file():
+            _check_first_record(document, path, written, resolved)
+            continue
+        what = "is a folder" if resolved.is_dir() else "not found"
+        document.error(path, f"Data file {what}: {written} (resolved to: {resolved})", "data_file_missing")
+
+
+def task_dir(document: Document) -> Path:
+    """The project's folder, absolute."""
+    written = Path(document.text("task_dir", default="."))
+    try:
+        written = written.expanduser()
+    except RuntimeError:
+        # There is no such user; the data files will not be found either.
+        pass
+    return (document.path.parent / written).absolute()
+
+
+def _data_files(document: Document) -> Iterator[tuple[KeyPath, str, Path]]:
+    folder = task_dir(document)
+    for index, entry in enumerate(document.list("data_files")):
+        written = entry.get("path") if isinstance(entry, dict) else entry
+        if isinstance(written, str) and written and "\0" not in written:
+            yield ("data_files", index), written, Path(f"{folder / written}")
+
+
+def _check_first_record(document: Document, path: KeyPath, written: str, resolved: Path) -> None:
+    from potato_ray.errors import ProjectUnreadable
+    from potato_ray.project.records import read_records
+
+    try:
+        number_and_record = next(iter(read_records(resolved, written)), None)
+    except ProjectUnreadable as failure:
+        document.error(path, f"{failure.message} {failure.evidence}".strip(), "data_file_unreadable")
+        return
+    except RecursionError:
+        document.error(path, f"The data file {written} is nested too deeply", "data_file_unreadable")
+        return
+    if number_and_record is None:
+        document.error(path, f"The data file {written} holds no item", "data_file_unreadable")
+        return
+    _check_fields(document, written, number_and_record[1])
+
+
+def _check_fields(document: Document, written: str, record: dict[str, Any]) -> None:
+    fields = [name for name in record if name != _ID_FROM_KEY]
+    for key in ("id_key", "text_key"):
+        wanted = document.text("item_properties", key)
+        if not wanted or wanted in fields or (key == "id_key" and _ID_FROM_KEY in record):
+            continue
+        document.error(
+            ("item_properties", key),
+            _lacks(written, wanted, fields),
+            "field_missing",
+            closest(wanted, fields),
+        )
+    group = document.text("model_training", "group_key")
+    if group and group not in fields:
+        path = ("model_training", "group_key")
+        document.warn(path, _lacks(written, group, fields), "field_missing", closest(group, fields))
+
+
+def _lacks(written: str, wanted: str, fields: list[str]) -> str:
+    has = listed(fields[:20], "and") or "none"
+    return f"the first item of {written} has no field {wanted}; its fields are {has}"

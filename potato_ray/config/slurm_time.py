@@ -1,0 +1,31 @@
+"""SLURM's notation of a time limit."""
+
+from __future__ import annotations
+
+import re
+
+FORMS = 'minutes, "MM:SS", "HH:MM:SS", "D-HH", "D-HH:MM" or "D-HH:MM:SS"'
+UNLIMITED = float("inf")
+_DAY_S, _HOUR_S, _MINUTE_S = 86_400, 3_600, 60
+_UNITS = {
+    (False, 1): (_MINUTE_S,),
+    (False, 2): (_MINUTE_S, 1),
+    (False, 3): (_HOUR_S, _MINUTE_S, 1),
+    (True, 1): (_HOUR_S,),
+    (True, 2): (_HOUR_S, _MINUTE_S),
+    (True, 3): (_HOUR_S, _MINUTE_S, 1),
+}
+_TIME = re.compile(r"(?:(\d{1,5})-)?(\d{1,7}(?::\d{1,7}){0,2})", re.ASCII)
+
+
+def seconds_of(time: str) -> float:
+    """The limit in seconds; a limit of 0, UNLIMITED and INFINITE ask for none. Raises ValueError."""
+    if time.upper() in ("UNLIMITED", "INFINITE"):
+        return UNLIMITED
+    match = _TIME.fullmatch(time)
+    if match is None:
+        raise ValueError(f"must be a SLURM time ({FORMS})")
+    days, clock = match.group(1), [int(part) for part in match.group(2).split(":")]
+    units = _UNITS[days is not None, len(clock)]
+    seconds = int(days or 0) * _DAY_S + sum(part * unit for part, unit in zip(clock, units, strict=True))
+    return float(seconds) or UNLIMITED
