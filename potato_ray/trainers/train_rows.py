@@ -29,6 +29,7 @@ def read_train_rows(context: FitContext) -> TrainRows:
     """Read and check the train split. Raises TrainerError (validation_failed) when nothing can be learnt."""
     scheme = context.scheme
     rows = [row for row in context.rows("train") if scheme.name in row.get("targets", {})]
+    _check_not_pictures(rows)
     paired = _are_pairs(scheme, rows)
     usable = [row for row in rows if any(text.strip() for text in texts_of(row, paired))]
     _check_texts(context.reporter, len(rows), len(usable))
@@ -54,6 +55,16 @@ def _is_pair(texts: Any) -> bool:
 
 def _are_pairs(scheme: SchemeSpec, rows: Sequence[Row]) -> bool:
     return scheme.annotation_type == "pairwise" and bool(rows) and all(_is_pair(r.get("texts")) for r in rows)
+
+
+def _check_not_pictures(rows: Sequence[Row]) -> None:
+    # A bundle of pictures has their names as texts, from which a model would learn nonsense.
+    if rows and all("media" in row or row.get("media_missing") for row in rows):
+        raise TrainerError(
+            "validation_failed",
+            "The items are pictures, and this trainer learns from texts.",
+            "Choose a trainer for images, or name a field with text as item_properties.text_key.",
+        )
 
 
 def _check_texts(reporter: Reporter, n_rows: int, n_usable: int) -> None:

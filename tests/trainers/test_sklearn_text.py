@@ -215,6 +215,13 @@ def test_texts_of_stop_words_only_are_refused_with_advice(train: Train) -> None:
     assert "stop_words" in refusal.value.next_step
 
 
+def test_pictures_are_refused_instead_of_learning_from_their_names(train: Train) -> None:
+    rows = [{**row, "media": f"ab/{row['instance_id']}.png"} for row in rows_of(*opinions(20))]
+    with pytest.raises(TrainerError, match="The items are pictures") as refusal:
+        train("nominal", rows)
+    assert refusal.value.code == "validation_failed"
+
+
 def test_one_label_or_none_cannot_be_learnt(train: Train) -> None:
     with pytest.raises(TrainerError, match=r"Schema 's' has 1 distinct label\(s\) in the data"):
         train("nominal", rows_of(["a text"] * 20, ["good"] * 20))
