@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any, TextIO
 
 _CHUNK = 1 << 18
 _MARGIN = 4096
-_BLANKS = " \t\n\r"
+_next_character = re.compile(r"[^ \t\n\r]").search
 _CLOSERS = '"]}'
 _NUMBER_TAIL = 3
 
@@ -35,10 +36,11 @@ class JsonStream:
     def peek(self) -> str:
         """The next character that is no blank, or "" at the end of the text."""
         while True:
-            while self._pos < len(self._buffer):
-                if self._buffer[self._pos] not in _BLANKS:
-                    return self._buffer[self._pos]
-                self._pos += 1
+            found = _next_character(self._buffer, self._pos)
+            if found is not None:
+                self._pos = found.start()
+                return self._buffer[self._pos]
+            self._pos = len(self._buffer)
             if not self._fill():
                 return ""
 

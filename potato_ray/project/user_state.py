@@ -134,15 +134,20 @@ class _StateReader:
             self._state.seeded.add(instance_id)
 
     def _stored(self, instance_id: str, value: Any) -> None:
-        by_scheme: dict[str, list[Entry]] = {}
+        state = self._state
+        own: list[Entry] = []
+        others: set[str] = set()
         for scheme_name, entry in self._entries(value):
-            by_scheme.setdefault(scheme_name, []).append(entry)
-        self._state.counts.update(by_scheme.keys())
-        own = by_scheme.pop(self._scheme_name, None)
-        if own is not None:
-            self._state.entries.setdefault(instance_id, []).extend(own)
-        if by_scheme:
-            self._state.elsewhere.add(instance_id)
+            if scheme_name == self._scheme_name:
+                own.append(entry)
+            else:
+                others.add(scheme_name)
+        if own:
+            state.counts[self._scheme_name] += 1
+            state.entries.setdefault(instance_id, []).extend(own)
+        if others:
+            state.counts.update(others)
+            state.elsewhere.add(instance_id)
 
     def _entries(self, value: Any) -> Iterator[tuple[str, Entry]]:
         """The entries of one item: a list of [spec, value], or in old files {scheme: {name: value}}."""
@@ -150,11 +155,12 @@ class _StateReader:
             yield from self._old_entries(value)
         elif isinstance(value, list):
             for pair in value:
-                match pair:
-                    case [{"schema": str(scheme_name), "name": name, **_rest} as spec, stored]:
-                        yield scheme_name, Entry(name, stored, spec)
-                    case _:
-                        self._state.n_malformed += 1
+                spec, stored = pair if isinstance(pair, list) and len(pair) == 2 else (None, None)
+                scheme_name = spec.get("schema") if isinstance(spec, dict) else None
+                if spec is not None and isinstance(scheme_name, str):
+                    yield scheme_name, Entry(spec.get("name"), stored, spec)
+                else:
+                    self._state.n_malformed += 1
         elif value is not None:
             self._state.n_malformed += 1
 

@@ -71,7 +71,9 @@ class Interpreter:
             return Rejected(BAD_VALUE)
 
     def _one_label(self, entries: list[Entry]) -> str:
-        return str(_only(list(dict.fromkeys(map(self._label, entries)))))
+        if len(entries) == 1:
+            return self._label(entries[0])
+        return str(_only([self._label(entry) for entry in entries]))
 
     def _labels(self, entries: list[Entry]) -> tuple[str, ...]:
         if not entries:
@@ -91,11 +93,13 @@ class Interpreter:
         return self._known_label([entry.value, entry.name] if value_first else [entry.name, entry.value])
 
     def _known_label(self, candidates: Sequence[Any]) -> str:
-        texts = [text for text in map(_label_text, candidates) if text]
-        for text in texts:
-            if text in self._known or not self._known:
+        unknown = ""
+        for candidate in candidates:
+            text = _label_text(candidate)
+            if text and (text in self._known or not self._known):
                 return text
-        raise _Reject(UNKNOWN_LABEL, texts[0]) if texts else _Reject(BAD_VALUE)
+            unknown = unknown or text
+        raise _Reject(UNKNOWN_LABEL, unknown) if unknown else _Reject(BAD_VALUE)
 
     def _number(self, entries: list[Entry]) -> float:
         value = _only([entry.value for entry in entries])
