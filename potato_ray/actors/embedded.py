@@ -78,7 +78,7 @@ class EmbeddedRay:
         """Start Ray with the resources of `backends` declared. Takes 2 to 10 s."""
         private_folder(self.state_dir)
         self._sweep()
-        folder = Path(tempfile.mkdtemp(prefix="pr-", dir="/tmp"))  # noqa: S108 - socket paths must stay short
+        folder = Path(tempfile.mkdtemp(prefix="pr-", dir="/tmp"))  # socket paths must stay short
         self._folder = folder
         write_private(self.state_dir / "ray.json", {"pid": os.getpid(), "folder": str(folder)})
         token = self._write_token()

@@ -1,4 +1,4 @@
-"""`potato-ray training runs`, `show` and `log`: they read the registry, so they work with or without a server."""
+"""`potato-ray training runs`, `show` and `log`: they read the registry, with or without a server."""
 
 from __future__ import annotations
 
