@@ -35,7 +35,9 @@ def _usable_entries(document: Document) -> dict[int, str]:
         if isinstance(entry, str) and len(entry) >= LEAST_CHARACTERS:
             usable[index] = entry
             continue
-        message = f"{shown(entry)} acknowledges nothing: an entry is a text of at least {LEAST_CHARACTERS} characters"
+        message = (
+            f"{shown(entry)} acknowledges nothing: it must be text of {LEAST_CHARACTERS} characters or more"
+        )
         document.warn(("validation", _KEY, index), message, "acknowledge_too_short")
     _check_other_keys(document)
     return usable

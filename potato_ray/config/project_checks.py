@@ -9,22 +9,24 @@ from potato_ray.config.spelling import closest
 _SURE = 0.84
 _FIELD = "predictions"
 
-OF_POTATO = frozenset(
-    """
-    adjudication ai_support alert_time_each_instance allow_phase_back_navigation
-    annotation_codebook_url annotation_instructions annotation_task_description assignment_strategy
-    attention_checks authentication automatic_assignment base_html_template category_assignment
-    codebook custom_ds custom_layout customjs customjs_hostname data_cache data_directory
-    data_sources database debug_log debug_phase diversity_ordering export_annotation_format
-    gold_standards header_file hide_navbar highlight_linebreaks horizontal_key_bindings host
-    html_layout icl_labeling instance_display jumping_to_id_disabled keyword_highlights_file
-    list_as_text login mace max_annotations_per_item max_annotations_per_user
-    output_annotation_format partial_loading persist_sessions phases pocket port prestudy
-    quality_control random_seed secret_key server_name session_lifetime_days site_dir site_file
-    surveyflow task_description training training_phase ui user_config validation verbose
-    very_verbose webhooks
-    """.split()
-)
+# fmt: off
+OF_POTATO = frozenset({
+    "adjudication", "ai_support", "alert_time_each_instance", "allow_phase_back_navigation",
+    "annotation_codebook_url", "annotation_instructions", "annotation_task_description",
+    "assignment_strategy", "attention_checks", "authentication", "automatic_assignment",
+    "base_html_template", "category_assignment", "codebook", "custom_ds", "custom_layout",
+    "customjs", "customjs_hostname", "data_cache", "data_directory", "data_sources", "database",
+    "debug_log", "debug_phase", "diversity_ordering", "export_annotation_format", "gold_standards",
+    "header_file", "hide_navbar", "highlight_linebreaks", "horizontal_key_bindings", "host",
+    "html_layout", "icl_labeling", "instance_display", "jumping_to_id_disabled",
+    "keyword_highlights_file", "list_as_text", "login", "mace", "max_annotations_per_item",
+    "max_annotations_per_user", "output_annotation_format", "partial_loading", "persist_sessions",
+    "phases", "pocket", "port", "prestudy", "quality_control", "random_seed", "secret_key",
+    "server_name", "session_lifetime_days", "site_dir", "site_file", "surveyflow",
+    "task_description", "training", "training_phase", "ui", "user_config", "validation", "verbose",
+    "very_verbose", "webhooks",
+})
+# fmt: on
 """Top-level keys of Potato that must never be taken for a misspelling of one that we read."""
 
 

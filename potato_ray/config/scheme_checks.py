@@ -71,7 +71,7 @@ def _check_labels(document: Document, path: KeyPath) -> None:
             word = document.words.get(place, str(label))
             document.error(
                 place,
-                f"the label {word} became the boolean {shown(label)}, since YAML reads it so; put it in quotes",
+                f"YAML reads the label {word} as the boolean {shown(label)}; put it in quotes",
                 "boolean_label",
                 f'"{word}"',
             )

@@ -6,7 +6,7 @@ import math
 import posixpath
 from typing import Any
 
-from potato_ray.config.document import Document, KeyPath
+from potato_ray.config.document import Document, KeyPath, dotted
 from potato_ray.config.scheme_checks import scheme_names
 from potato_ray.config.slurm_time import seconds_of
 from potato_ray.config.spelling import closest, listed
@@ -122,7 +122,7 @@ def _check_slurm_time(document: Document, path: KeyPath) -> None:
     if seconds > _LONG_S:
         document.warn(
             path,
-            f"{'.'.join(map(str, path))} is {time}. A job that holds a GPU for more than 6 hours is long on a "
-            "shared cluster; check its policy",
+            f"{dotted(path)} is {time}. A job that holds a GPU for more than 6 hours is long on a shared "
+            "cluster; check its policy",
             "long_slurm_time",
         )
