@@ -78,7 +78,8 @@ SELECT p.run, p.instance_id, p.schema_name, p.payload, p.confidence, p.created_a
     max(nr.begun) AS newest
 FROM potato_ray_predictions p INDEXED BY potato_ray_predictions_by_pair
 CROSS JOIN potato_ray_runs nr ON nr.seq = p.run
-WHERE nr.state = 'success' AND ({counts}) AND (p.instance_id, p.schema_name) > (:item, :schema)
+WHERE (nr.state = 'success' OR nr.state = 'finishing' AND nr.writeback_progress IS NOT NULL)
+AND ({counts}) AND (p.instance_id, p.schema_name) > (:item, :schema)
 GROUP BY p.instance_id, p.schema_name
 ORDER BY p.instance_id, p.schema_name LIMIT :limit"""
 
@@ -164,7 +165,10 @@ def _added(progress: Progress, chunk: Chunk) -> Progress:
 def settle_newest(
     connection: sqlite3.Connection, project: str, after: Pair, decide: Decide, gate_blocks: bool, limit: int
 ) -> Chunk:
-    """Settle the newest stored prediction of the next `limit` pairs after `after`."""
+    """Settle the newest stored prediction of the next `limit` pairs after `after`.
+
+    A run whose publication is under way counts as well, so that a replay beside it agrees with it.
+    """
     source = _NEWEST.format(counts=_counting(gate_blocks))
     return _settle(connection, project, source, {}, after, decide, limit)
 
@@ -266,11 +270,12 @@ def take_off_trained(connection: sqlite3.Connection, project: str, run: int, lim
 
 
 def take_off_orphans(connection: sqlite3.Connection, project: str, limit: int) -> int:
-    """Take off pre-labels whose prediction is no longer stored or whose run was no success."""
+    """Take off pre-labels whose prediction is no longer stored or whose run has ended without success."""
     pairs = connection.execute(
         "SELECT l.instance_id, l.schema_name FROM potato_ray_prelabels l WHERE NOT EXISTS ("
         " SELECT 1 FROM potato_ray_predictions p"
-        " JOIN potato_ray_runs r ON r.seq = p.run AND r.state = 'success'"
+        " JOIN potato_ray_runs r ON r.seq = p.run AND r.state"
+        " NOT IN ('error', 'cancelled', 'interrupted')"
         " WHERE p.run = l.run AND p.instance_id = l.instance_id AND p.schema_name = l.schema_name) LIMIT ?",
         (limit,),
     ).fetchall()

@@ -165,9 +165,7 @@ def begin(
     connection: sqlite3.Connection, run: Run, place: Reservation | None, max_concurrent: int, now: float
 ) -> Run | None:
     """Take a waiting or offered run out of the queue; None when that is not possible any more."""
-    if run.state not in (State.QUEUED, State.OFFERED) or run.cancel_requested_at is not None:
-        return None
-    if active(connection) >= max_concurrent:
+    if run.state not in (State.QUEUED, State.OFFERED) or active(connection) >= max_concurrent:
         return None
     attempt = run.attempt + 1
     if place is not None and not reserve(connection, run.run_id, attempt, place, now):

@@ -129,10 +129,11 @@ def test_a_new_attempt_counts_its_worker_events_from_zero(registry, run_in, read
 def test_a_note_after_the_end_is_kept_and_leaves_the_step_line(registry, run_in, reader, clock):
     run = run_in(State.ERROR)
     registry.record_note(run.run_id, 1, {"event": "status", "step": "still here"})
+    registry.record_note(run.run_id, 1, {"event": "progress", "current": 1, "total": 2})
     registry.record_note(run.run_id, 1, {"event": "log", "level": "info", "message": "GPU released"})
     events = reader.events(run.run_id)
-    assert [(event["source"], event["t"]) for event in events] == [("server", clock.now)] * 2
-    assert registry.run(run.run_id).step == ""
+    assert [(event["source"], event["t"]) for event in events] == [("server", clock.now)] * 3
+    assert (registry.run(run.run_id).step, registry.run(run.run_id).total) == ("", 0.0)
 
 
 def test_progress_of_a_build_needs_no_event(registry, run_in, reader):

@@ -44,6 +44,12 @@ def test_a_busy_registry_refuses_a_run_that_may_not_wait(registry, queue_run):
     assert len(registry.unfinished()) == 1
 
 
+def test_nobody_overtakes_a_waiting_run_because_a_slot_is_free(queue_run):
+    queue_run(max_concurrent=2)
+    with pytest.raises(StartRefused):
+        queue_run(allow_queue=False, max_concurrent=2)
+
+
 def test_a_full_queue_refuses_the_next_run(registry, queue_run):
     registry.begin(queue_run().run_id, None, 1)
     queue_run(queue_max=1)

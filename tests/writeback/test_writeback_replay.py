@@ -10,7 +10,7 @@ from writeback_samples import prediction
 
 from potato_ray.errors import Conflict, NotFound
 from potato_ray.registry import RegistryReader, State
-from potato_ray.writeback import WritebackSettings, publish, replay, withdraw
+from potato_ray.writeback import Publication, WritebackSettings, publish, replay, withdraw
 
 POSITIVE = {"sentiment": {"label": "positive", "confidence": 0.9}}
 
@@ -96,6 +96,23 @@ def test_a_crash_between_publishing_and_success_is_put_right(registry, succeed, 
     replay(registry, settings)
     assert shown("a")["sentiment"]["label"] == "negative"
     assert shown("b") == {}
+
+
+def test_a_replay_leaves_a_publication_that_is_under_way_alone(registry, succeed, finishing, settings, shown):
+    ids = [f"item-{number:05}" for number in range(1500)]
+    succeed(*(prediction(item, "negative") for item in ids))
+    run_id = finishing(*map(prediction, ids[1:]), prediction(ids[0], confidence=0.1))
+    assert replay(registry, settings).n_written == 1500
+    assert shown(ids[1])["sentiment"]["label"] == "negative"
+    publication = Publication(registry, run_id, 1, settings)
+    publication.step()
+    publication.step()
+    replay(registry, settings)
+    assert shown(ids[0]) == {}
+    assert shown(ids[1]) == shown(ids[-1]) == POSITIVE
+    while not publication.step():
+        pass
+    assert publication.report().n_written == 1499
 
 
 def test_a_blocked_model_stays_blocked_and_is_published_once_the_gate_opens(
