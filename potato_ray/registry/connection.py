@@ -42,13 +42,16 @@ def open_reader(path: Path, busy_timeout_s: float = BUSY_TIMEOUT_S) -> sqlite3.C
     """Open read-only; None when there is no file. Raises ProjectUnreadable when it is no database."""
     if not path.is_file():
         return None
+    address = f"{path.absolute().as_uri()}?mode=ro"
     try:
-        connection = sqlite3.connect(
-            f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=busy_timeout_s, isolation_level=None
-        )
+        connection = sqlite3.connect(address, uri=True, timeout=busy_timeout_s, isolation_level=None)
+    except sqlite3.OperationalError as error:
+        raise _unreadable(path, error) from error
+    try:
         connection.row_factory = sqlite3.Row
         connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
     except sqlite3.DatabaseError as error:
+        connection.close()
         raise _unreadable(path, error) from error
     return connection
 
