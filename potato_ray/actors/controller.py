@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -65,7 +66,11 @@ class RunController:
     async def ready(self) -> dict[str, Any]:
         """Wait until the registry has been reconciled; answers who this is."""
         await self._opened()
-        return {"version": potato_ray.__version__, "project": self.config.annotation_task_name}
+        return {
+            "version": potato_ray.__version__,
+            "project": self.config.annotation_task_name,
+            "pid": os.getpid(),
+        }
 
     async def start(self, request: StartRequest) -> dict[str, Any]:
         """Put a run into the queue. The row is durable when this answers.

@@ -27,7 +27,7 @@ from potato_ray.registry.runs import Run
 from potato_ray.registry.states import ENDED, State
 from potato_ray.starting import plan_start
 from potato_ray.trainers.base import SchemeSpec
-from potato_ray.trainers.registry import get_trainer
+from potato_ray.trainers.registry import offered_trainer, spec_name
 from potato_ray.writeback import Publication
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ class RunWay:
         spec = JobSpec(
             run_id=self.run.run_id,
             attempt=self.run.attempt,
-            trainer=self.run.trainer,
+            trainer=spec_name(plan.trainer),
             schemes=tuple(_scheme_spec(scheme, report.manifest) for scheme in plan.schemes),
             params=dict(plan.params),
             seed=training.split_seed,
@@ -250,11 +250,11 @@ class RunWay:
         )
 
     async def _scored(self) -> dict[str, Any]:
-        trainer = get_trainer(self.run.trainer)
+        trainer = offered_trainer(self.run.trainer)
         previous = self.controller.reader.previous_score(self.run.run_id)
         for attempt in range(1, MAX_FINISHES + 1):
             try:
-                return dict(  # type: ignore[no-any-return]
+                return dict(
                     await _answer(
                         tasks.finish_run.remote(
                             ray.get_runtime_context().current_actor,

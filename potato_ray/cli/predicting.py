@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import csv
+import contextlib
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -14,8 +14,11 @@ from potato_ray.cli.runs import find_run, reader_of
 from potato_ray.config import load
 from potato_ray.errors import NotFound, ProjectUnreadable
 from potato_ray.job.folder import JobFolder
+from potato_ray.project.paths import ProjectPaths
+from potato_ray.project.records import read_records
+from potato_ray.project.text_fields import clean, joined, readable
 
-csv.field_size_limit(sys.maxsize)
+LINES = frozenset({".txt", ".text", ""})
 
 
 def run_predict(run: str, file: Path, config: Path, output: Path | None) -> int:
@@ -23,83 +26,86 @@ def run_predict(run: str, file: Path, config: Path, output: Path | None) -> int:
     from potato_ray.trainers.base import TrainerError
     from potato_ray.trainers.registry import load_trainer
 
-    folder, text_key, id_key = _where(run, config)
+    folder, paths = _where(run, config)
     try:
         trainer = load_trainer(folder.artifacts)
+        with _opened(output) as stream:
+            for prediction in trainer.predict(rows_of(file, paths)):
+                line = {
+                    "id": prediction.instance_id,
+                    "payload": dict(prediction.payload),
+                    "confidence": prediction.confidence,
+                }
+                stream.write(json.dumps(line, ensure_ascii=False) + "\n")
     except TrainerError as error:
         say(f"Error ({error.code}): {error.message}\n  {error.next_step}")
         return 1
-    rows = ({"instance_id": key, "text": text} for key, text in read_texts(file, text_key, id_key))
-    with _opened(output) as stream:
-        for prediction in trainer.predict(rows):
-            line = {
-                "id": prediction.instance_id,
-                "payload": dict(prediction.payload),
-                "confidence": prediction.confidence,
-            }
-            stream.write(json.dumps(line, ensure_ascii=False) + "\n")
     return 0
 
 
-def _where(run: str, config: Path) -> tuple[JobFolder, str, str]:
+def _where(run: str, config: Path) -> tuple[JobFolder, ProjectPaths]:
     if Path(run).is_dir():
-        return JobFolder(run), "text", "id"
+        here = Path.cwd()
+        return JobFolder(run), ProjectPaths(task_dir=here, data_paths=(), output_dir=here)
     loaded = load(config)
     found = find_run(reader_of(loaded), run)
     folder = JobFolder(loaded.training_dir / "runs" / found.run_id)
     if not (folder.artifacts / "model_card.json").is_file():
         raise NotFound(
             f"Run {found.run_id} has no model on this machine.",
-            evidence=f"{folder.artifacts.name}/model_card.json is missing; the run is {found.state}.",
+            evidence=f"Its folder holds no artifacts/model_card.json; the run is {found.state}.",
             next_step="Choose a successful run: potato-ray training runs.",
         )
-    return folder, loaded.item_properties.text_key, loaded.item_properties.id_key
+    return folder, ProjectPaths.from_config(loaded)
 
 
-def _opened(output: Path | None) -> IO[str]:
+@contextlib.contextmanager
+def _opened(output: Path | None) -> Iterator[IO[str]]:
+    """Standard output as UTF-8, or a file that appears only when it is complete."""
     if output is None:
-        return open(sys.stdout.fileno(), "w", encoding="utf-8", closefd=False)
-    return output.open("w", encoding="utf-8")
+        with open(sys.stdout.fileno(), "w", encoding="utf-8", closefd=False) as stream:
+            yield stream
+        return
+    part = output.with_name(output.name + ".part")
+    with part.open("w", encoding="utf-8") as stream:
+        yield stream
+    part.replace(output)
 
 
-def read_texts(file: Path, text_key: str, id_key: str) -> Iterator[tuple[str, str]]:
-    """(id, text) of each record; a record without an id is named by its number, counted from 1."""
-    for number, record in enumerate(_records(file), start=1):
-        if isinstance(record, str):
-            yield str(number), record
-            continue
-        text = record.get(text_key, record.get("text"))
-        if not isinstance(text, str):
-            raise ProjectUnreadable(
-                f"Record {number} of {file} has no text.",
-                evidence=f"It has the fields {', '.join(map(str, record)) or 'none'}.",
-                next_step=f"Give each record a field '{text_key}'.",
-            )
-        yield str(record.get(id_key, record.get("id", number))), text
-
-
-def _records(file: Path) -> Iterator[Any]:
-    if str(file) == "-":
-        yield from (line.rstrip("\n") for line in sys.stdin)
+def rows_of(file: Path, paths: ProjectPaths) -> Iterator[dict[str, Any]]:
+    """One row a text, as a bundle would hold it; a record without an id is named by its number, from 1."""
+    if str(file) == "-" or file.suffix.lower() in LINES:
+        yield from _lines(file)
         return
     if not file.is_file():
-        raise NotFound(f"There is no file {file}.", next_step="Name a file of texts.")
-    with file.open(encoding="utf-8-sig", newline="") as handle:
-        yield from _parsed(handle, file)
+        raise _no_file(file)
+    for number, record in read_records(file, file.name):
+        yield _row(number, record, paths, file)
 
 
-def _parsed(handle: IO[str], file: Path) -> Iterable[Any]:
-    suffix = file.suffix.lower()
-    if suffix in (".csv", ".tsv"):
-        return list(csv.DictReader(handle, delimiter="\t" if suffix == ".tsv" else ","))
-    try:
-        if suffix == ".json":
-            body = json.load(handle)
-            return body if isinstance(body, list) else [body]
-        if suffix in (".jsonl", ".ndjson"):
-            return [json.loads(line) for line in handle if line.strip()]
-    except ValueError as error:
+def _lines(file: Path) -> Iterator[dict[str, Any]]:
+    if str(file) != "-" and not file.is_file():
+        raise _no_file(file)
+    with contextlib.ExitStack() as stack:
+        stream = sys.stdin if str(file) == "-" else stack.enter_context(file.open(encoding="utf-8-sig"))
+        for number, line in enumerate(stream, start=1):
+            yield {"instance_id": str(number), "text": clean(line.rstrip("\r\n"))}
+
+
+def _row(number: int, record: dict[str, Any], paths: ProjectPaths, file: Path) -> dict[str, Any]:
+    value = record.get(paths.text_key, record.get("text"))
+    if value is None:
         raise ProjectUnreadable(
-            f"{file} is no valid JSON.", evidence=str(error), next_step="Correct the file."
-        ) from None
-    return [line.rstrip("\r\n") for line in handle]
+            f"Record {number} of {file.name} has no text.",
+            evidence=f"It has the fields {', '.join(map(str, record)) or 'none'}.",
+            next_step=f"Give each record a field '{paths.text_key}'.",
+        )
+    row: dict[str, Any] = {"instance_id": str(record.get(paths.id_key, record.get("id", number)))}
+    if isinstance(value, list):
+        row["texts"] = [clean(readable(part)) for part in value]
+        return {**row, "text": joined(row["texts"], paths.list_prefix)}
+    return {**row, "text": clean(readable(value))}
+
+
+def _no_file(file: Path) -> NotFound:
+    return NotFound(f"There is no file {file}.", next_step="Name a file of texts, or - for standard input.")

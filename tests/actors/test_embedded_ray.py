@@ -1,0 +1,143 @@
+"""Embedded Ray keeps to this machine, keeps its token to its owner, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from potato_ray.actors.embedded import EmbeddedRay, gpu_resource, namespace_of, restore_home
+
+pytestmark = pytest.mark.ray
+
+LISTEN = "0A"
+LOOPBACK = re.compile(r"^(0100007F|0000000000000000FFFF00000100007F|00000000000000000000000001000000)$")
+
+
+@pytest.fixture
+def state_dir() -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="prt-", dir="/tmp"))
+    yield folder / "state"
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def listening() -> set[tuple[str, str]]:
+    """(address, inode) of every listening TCP socket, as /proc has them."""
+    rows = [
+        line.split()
+        for name in ("tcp", "tcp6")
+        for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]
+    ]
+    return {(row[1].rpartition(":")[0], row[9]) for row in rows if row[3] == LISTEN}
+
+
+def session_folders() -> set[Path]:
+    return set(Path("/tmp").glob("pr-*"))
+
+
+def test_every_port_of_ray_is_on_loopback(state_dir: Path) -> None:
+    before = listening()
+    cluster = EmbeddedRay(state_dir, "a-test")
+    cluster.start(["local"])
+    try:
+        opened = listening() - before
+        assert opened
+        assert [address for address, _ in opened if not LOOPBACK.match(address)] == []
+    finally:
+        cluster.stop()
+
+
+def test_the_token_is_readable_by_its_owner_alone(state_dir: Path) -> None:
+    cluster = EmbeddedRay(state_dir, "a-test")
+    cluster.start([])
+    try:
+        assert stat.S_IMODE((state_dir / "ray.token").stat().st_mode) == 0o600
+        assert stat.S_IMODE(state_dir.stat().st_mode) == 0o700
+    finally:
+        cluster.stop()
+
+
+def test_ten_starts_and_stops_leave_no_session_folder(state_dir: Path) -> None:
+    before = session_folders()
+    for _ in range(10 if os.environ.get("POTATO_RAY_LONG") or os.environ.get("CI") else 2):
+        cluster = EmbeddedRay(state_dir, "a-test")
+        cluster.start(["local"])
+        cluster.stop()
+    assert session_folders() - before == set()
+    assert [path.name for path in state_dir.iterdir()] == ["ray.token"]
+
+
+def test_a_killed_process_leaves_its_session_folder_to_the_next_start(state_dir: Path) -> None:
+    before = session_folders()
+    kill_a_process_that_holds_ray(state_dir)
+    assert session_folders() - before
+    cluster = EmbeddedRay(state_dir, "a-test")
+    cluster.start([])
+    cluster.stop()
+    assert session_folders() - before == set()
+
+
+def kill_a_process_that_holds_ray(state_dir: Path) -> None:
+    program = (
+        "import os, signal, sys; from pathlib import Path\n"
+        "from potato_ray.actors.embedded import EmbeddedRay\n"
+        "EmbeddedRay(Path(sys.argv[1]), 'a-test').start([]); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    subprocess.run(
+        [sys.executable, "-c", program, str(state_dir)], timeout=60, check=False, capture_output=True
+    )
+
+
+def test_tasks_run_with_the_users_home_and_with_slots_for_gpus(state_dir: Path) -> None:
+    import ray
+
+    cluster = EmbeddedRay(state_dir, "a-test")
+    cluster.start(["local"])
+    try:
+
+        @ray.remote(num_cpus=0, resources={gpu_resource("local", 3): 1})
+        def home_after_restoring() -> str:
+            restore_home()
+            return os.environ["HOME"]
+
+        assert ray.get(home_after_restoring.remote(), timeout=30) == os.environ["HOME"]
+    finally:
+        cluster.stop()
+
+
+def test_namespaces_differ_by_project() -> None:
+    assert namespace_of(Path("/a/project")) != namespace_of(Path("/another/project"))
+
+
+def test_nothing_outside_this_machine_is_asked(state_dir: Path) -> None:
+    if shutil.which("strace") is None:
+        reason = "strace is not installed"
+        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
+    program = (
+        "import sys; from pathlib import Path\n"
+        "from potato_ray.actors.embedded import EmbeddedRay\n"
+        "cluster = EmbeddedRay(Path(sys.argv[1]), 'a-test'); cluster.start(['local']); cluster.stop()"
+    )
+    trace = state_dir.parent / "trace"
+    command = ["strace", "-f", "-qq", "-e", "trace=connect,sendto,sendmsg", "-o", str(trace), sys.executable]
+    subprocess.run([*command, "-c", program, str(state_dir)], timeout=200, check=True, capture_output=True)
+    asked = [
+        line
+        for line in trace.read_text("utf-8", "replace").splitlines()
+        if "sin_addr" in line or "sin6_addr" in line
+    ]
+    assert asked, "the trace shows no connection at all, so it proves nothing"
+    assert [line for line in asked if not is_local(line)] == []
+
+
+def is_local(line: str) -> bool:
+    addresses = re.findall(r'inet_addr\("([^"]+)"\)|inet_pton\(AF_INET6, "([^"]+)"', line)
+    return all((four or six).startswith(("127.", "::1", "::ffff:127.")) for four, six in addresses)

@@ -1,0 +1,53 @@
+"""One holder of a project at a time, whatever becomes of it."""
+
+from __future__ import annotations
+
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from potato_ray.errors import Conflict
+from potato_ray.job.folder import read_json
+from potato_ray.lock import ProjectLock, holding
+
+
+def test_a_second_holder_is_refused_and_the_first_is_named(tmp_path: Path) -> None:
+    with holding(tmp_path / "state", "the first"), pytest.raises(Conflict, match="the first") as refused:
+        ProjectLock(tmp_path / "state").acquire("the second")
+    assert refused.value.code == "project_in_use"
+    assert refused.value.next_step
+
+
+def test_a_released_project_can_be_taken_again(tmp_path: Path) -> None:
+    with holding(tmp_path / "state", "the first"):
+        pass
+    with holding(tmp_path / "state", "the second"):
+        assert (read_json(tmp_path / "state" / "server.json") or {})["purpose"] == "the second"
+
+
+def test_the_note_is_private_and_goes_with_the_lock(tmp_path: Path) -> None:
+    with holding(tmp_path / "state", "a test") as lock:
+        assert stat.S_IMODE(lock.note.stat().st_mode) == 0o600
+    assert not lock.note.exists()
+
+
+def test_the_lock_ends_with_its_process(tmp_path: Path) -> None:
+    program = (
+        "import os, signal, sys; from pathlib import Path\n"
+        "from potato_ray.lock import ProjectLock\n"
+        "ProjectLock(Path(sys.argv[1])).acquire('a process that is killed')\n"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    subprocess.run([sys.executable, "-c", program, str(tmp_path / "state")], timeout=30, check=False)
+    with holding(tmp_path / "state", "the next"):
+        pass
+
+
+def test_releasing_twice_is_harmless(tmp_path: Path) -> None:
+    lock = ProjectLock(tmp_path / "state")
+    lock.acquire("a test")
+    lock.release()
+    lock.release()
