@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from potato_ray.config.document import Document, KeyPath
 from potato_ray.config.places import is_backend, keys_at, name_of, owners_of
-from potato_ray.config.spelling import closest, listed, shown
+from potato_ray.config.spelling import CUTOFF, closest, listed, shown
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
     from pydantic_core import ErrorDetails
 
+_SURE = 0.9
 _SECRETS: tuple[KeyPath, ...] = (("admin_api_key",), ("model_training", "notify", "secret_env"))
 _ALIASES = {
     "validation": "val",
@@ -62,23 +63,25 @@ def _path(loc: tuple[str | int, ...]) -> KeyPath:
 
 def _unknown(document: Document, path: KeyPath, detail: ErrorDetails) -> None:
     parent, key = path[:-1], str(path[-1])
-    known = keys_at(document, parent)
-    # A key may be spelt wrongly, or stand in the wrong block.
-    near = _ALIASES.get(key, "") if _ALIASES.get(key) in known else closest(key, known)
-    message = f"{name_of(document, parent)} has no such key"
-    reason = _why_not(document, parent, key) if not near else ""
-    document.error(path, f"{message}{'; ' + reason if reason else ''}", "unknown_key", near)
+    near = _nearest_key(key, keys_at(document, parent))
+    reason = "" if near else f"; {_where_it_belongs(document, parent, key)}"
+    document.error(path, f"{name_of(document, parent)} has no such key{reason}", "unknown_key", near)
 
 
-def _why_not(document: Document, parent: KeyPath, key: str) -> str:
+def _nearest_key(key: str, known: list[str]) -> str:
+    if _ALIASES.get(key) in known:
+        return _ALIASES[key]
+    # A key that another block has is rather misplaced than misspelt.
+    return closest(key, known, _SURE if owners_of(key) else CUTOFF)
+
+
+def _where_it_belongs(document: Document, parent: KeyPath, key: str) -> str:
     if is_backend(parent) and document.text(*parent, "type") == "slurm" and key in _NOT_OF_SLURM:
         return _NOT_OF_SLURM[key]
     owners = owners_of(key)
-    return (
-        f"it is a key of {listed(owners, 'and')}"
-        if owners
-        else f"it has {', '.join(keys_at(document, parent))}"
-    )
+    if owners:
+        return f"it is a key of {listed(owners, 'and')}"
+    return f"it has {', '.join(keys_at(document, parent))}"
 
 
 def _missing(document: Document, path: KeyPath, _: ErrorDetails) -> None:

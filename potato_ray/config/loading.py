@@ -133,14 +133,10 @@ def _composed(text: str) -> Node | None:
             loader.dispose()
     except yaml.reader.ReaderError as failure:
         line = text.count("\n", 0, failure.position) + 1
-        character = (
-            f"U+{ord(failure.character):04X}" if isinstance(failure.character, str) else failure.character
-        )
-        raise Unreadable(
-            f"The file holds a character that YAML does not allow ({character}) in line {line}.",
-            "syntax",
-            line,
-        ) from None
+        character = failure.character
+        number = character if isinstance(character, int) else ord(character)
+        message = f"The file holds a character that YAML does not allow (U+{number:04X}) in line {line}."
+        raise Unreadable(message, "syntax", line) from None
     except yaml.MarkedYAMLError as failure:
         raise _syntax_error(failure) from None
     except ValueError as failure:

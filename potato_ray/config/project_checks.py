@@ -33,12 +33,11 @@ OF_POTATO = frozenset({
 def check_near_misses(document: Document) -> None:
     """Warn of a top-level key that is nearly one that we read; all others are left alone."""
     ours = [*keys_at(document, ()), "validation"]
-    missing = [key for key in ours if key not in document.data]
     reported = {finding.key for finding in document.findings}
     for key in document.data:
         if key in ours or key in OF_POTATO or key in reported:
             continue
-        near = closest(key, missing, _SURE)
+        near = closest(key, ours, _SURE)
         if near:
             document.warn((key,), "this top-level key is not read", "unknown_key", near)
 

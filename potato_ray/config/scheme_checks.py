@@ -9,7 +9,7 @@ from potato_ray.config.spelling import closest, shown
 
 SCHEMES = "annotation_schemes"
 _REQUIRED = ("annotation_type", "name", "description")
-_SURE = 0.85
+_SURE = 0.8
 
 
 def scheme_names(document: Document) -> list[str]:
