@@ -220,7 +220,9 @@ class RunController:
             self._follow(run)
         for reservation in await self.write(self.registry.reservations):
             if reservation.run_id not in self._ways:
-                self._spawn(self._release_when_gone(reservation.run_id, reservation.backend))
+                self._spawn(
+                    self._release_when_gone(reservation.run_id, reservation.attempt, reservation.backend)
+                )
 
     async def _requeue(self, run: Run) -> None:
         state = State.CANCELLED if run.cancel_requested_at else State.QUEUED
@@ -307,12 +309,12 @@ class RunController:
             await way.walk()
         except Exception:
             logger.exception("run %s: its end could not be recorded", run_id)
-        await self._release_when_gone(run_id, way.run.backend)
+        await self._release_when_gone(run_id, way.run.attempt, way.run.backend)
         self._ways.pop(run_id, None)
         self._keep_spare()
         self._wake.set()
 
-    async def _release_when_gone(self, run_id: str, backend: str) -> None:
+    async def _release_when_gone(self, run_id: str, attempt: int, backend: str) -> None:
         """Give the run's GPU back once its process is known to be gone, or must be."""
         training = self.config.model_training
         deadline = time.monotonic() + training.survive_s + training.grace_seconds + 10.0
@@ -322,7 +324,7 @@ class RunController:
                 break
             await asyncio.sleep(RELEASE_POLL_S)
         if not self._stopping:
-            await self.write(self.registry.release, run_id)
+            await self.write(self.registry.release, run_id, attempt)
 
     def _keep_spare(self) -> None:
         if not self._stopping and not self._ways:

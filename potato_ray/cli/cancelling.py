@@ -45,9 +45,8 @@ def _cancel_here(config: ProjectConfig, run_id: str) -> dict[str, Any]:
     from potato_ray.registry.states import State
     from potato_ray.registry.store import Registry
 
-    registry = Registry(config.registry_path, project=config.annotation_task_name)
-    registry.open()
-    run = registry.request_cancel(run_id)
+    with Registry(config.registry_path, project=config.annotation_task_name) as registry:
+        run = registry.request_cancel(run_id)
     folder = JobFolder(config.training_dir / "runs" / run_id)
     if folder.path.is_dir() and run.state != State.CANCELLED:
         folder.request_cancel("cancelled", float(config.model_training.grace_seconds))

@@ -1,0 +1,17 @@
+"""What every test shares: the long ones run only when asked for."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out tests marked long unless POTATO_RAY_LONG is set, as ./run test --long does."""
+    if os.environ.get("POTATO_RAY_LONG"):
+        return
+    left_out = [item for item in items if item.get_closest_marker("long")]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
