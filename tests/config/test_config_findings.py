@@ -14,8 +14,8 @@ from potato_ray.errors import ConfigInvalid
 Validate = Callable[[str], Validation]
 SLURM = "  backends:\n    cluster: {type: slurm, host: l, remote_dir: /s, job_python: p, time: TIME}\n"
 LONG = (
-    "model_training.backends.cluster.time is 12:00:00. A job that holds a GPU for more than 6 hours is long on a "
-    "shared cluster; check its policy"
+    "model_training.backends.cluster.time is 12:00:00. A job that holds a GPU for more than 6 hours is long on "
+    "a shared cluster; check its policy"
 )
 
 
@@ -71,7 +71,7 @@ def test_an_acknowledged_warning_no_longer_fails_strict(check: Validate, project
     assert found.findings == ()
     assert [warning.text for warning in found.acknowledged] == [LONG]
     assert found.exit_code(strict=True) == 0
-    assert "ACKNOWLEDGED:\n  - line 13: model_training.backends.cluster.time is" in found.as_text(strict=True)
+    assert "ACKNOWLEDGED:\n  - line 14: model_training.backends.cluster.time is" in found.as_text(strict=True)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_an_entry_that_acknowledges_nothing_is_a_warning(
     found = check(f"{project}{acknowledging(entry)}model_training:\n{slurm('12:00:00')}")
     assert [(warning.code, warning.line) for warning in found.warnings] == [
         (code, 11),
-        ("long_slurm_time", 13),
+        ("long_slurm_time", 14),
     ]
 
 
