@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from potato_ray.config.findings import Finding, Level
+from potato_ray.config.findings import Code, Finding, Level
 
 KeyPath = tuple[str | int, ...]
 """Where a value stands: keys of mappings and indices of lists, from the top."""
@@ -70,15 +70,15 @@ class Document:
                 return self.lines[path[:end]]
         return None
 
-    def error(self, path: KeyPath, message: str, code: str, suggestion: str = "") -> None:
+    def error(self, path: KeyPath, message: str, code: Code, suggestion: str = "") -> None:
         """Note an error at `path`."""
         self._add("error", path, message, code, suggestion)
 
-    def warn(self, path: KeyPath, message: str, code: str, suggestion: str = "") -> None:
+    def warn(self, path: KeyPath, message: str, code: Code, suggestion: str = "") -> None:
         """Note a warning at `path`."""
         self._add("warning", path, message, code, suggestion)
 
-    def _add(self, level: Level, path: KeyPath, message: str, code: str, suggestion: str) -> None:
+    def _add(self, level: Level, path: KeyPath, message: str, code: Code, suggestion: str) -> None:
         finding = Finding(level, dotted(path), message, self.line(path), suggestion, code)
         if finding not in self.findings:
             self.findings.append(finding)

@@ -13,6 +13,40 @@ if TYPE_CHECKING:
     from potato_ray.config.models import ProjectConfig
 
 Level = Literal["error", "warning"]
+Code = Literal[
+    "config_unreadable",
+    "not_utf8",
+    "syntax",
+    "not_a_mapping",
+    "too_large",
+    "duplicate_key",
+    "duplicate_name",
+    "unknown_key",
+    "missing_key",
+    "wrong_type",
+    "wrong_value",
+    "out_of_range",
+    "boolean_label",
+    "unknown_type",
+    "data_file_missing",
+    "data_file_unreadable",
+    "field_missing",
+    "field_differs",
+    "unknown_schema",
+    "untrainable_schema",
+    "unknown_trainer",
+    "planned_trainer",
+    "bad_params",
+    "licence_not_confirmed",
+    "unknown_backend",
+    "local_only",
+    "reserved_name",
+    "no_job_python",
+    "long_slurm_time",
+    "acknowledge_too_short",
+    "acknowledge_unused",
+]
+"""What kind of problem it is; docs/configuration.md has a table of them."""
 
 
 @dataclass(frozen=True)
@@ -20,8 +54,7 @@ class Finding:
     """One problem in a configuration.
 
     `key` is the full dotted key, "" for the file as a whole; `line` counts from 1, None where no line
-    can be named. `suggestion` is what to write instead, "" where nothing is close. `code` is stable;
-    docs/configuration.md lists the codes.
+    can be named. `suggestion` is what to write instead, "" where nothing is close. `code` is stable.
     """
 
     level: Level
@@ -29,7 +62,7 @@ class Finding:
     message: str
     line: int | None = None
     suggestion: str = ""
-    code: str = "invalid"
+    code: Code = "wrong_value"
 
     @property
     def text(self) -> str:

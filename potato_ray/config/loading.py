@@ -17,7 +17,7 @@ import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from potato_ray.config.document import Document, KeyPath, dotted
-from potato_ray.config.findings import Finding
+from potato_ray.config.findings import Code, Finding
 
 MAX_BYTES = 16 * 2**20
 MAX_VALUES = 200_000
@@ -33,7 +33,7 @@ _FLOAT = re.compile(
 class Unreadable(Exception):
     """The file yields no mapping at all; carries the one finding that says why."""
 
-    def __init__(self, message: str, code: str, line: int | None = None) -> None:
+    def __init__(self, message: str, code: Code, line: int | None = None) -> None:
         super().__init__(message)
         self.finding = Finding("error", "", message, line, code=code)
 
@@ -257,6 +257,6 @@ class _Conversion:
         if node.tag != _TAG + kind:
             self._fault(node, path, f"has the tag {node.tag}; write a plain value instead", "syntax")
 
-    def _fault(self, node: Node, path: KeyPath, message: str, code: str) -> None:
+    def _fault(self, node: Node, path: KeyPath, message: str, code: Code) -> None:
         line = node.start_mark.line + 1
         self._document.findings.append(Finding("error", dotted(path), message, line, code=code))

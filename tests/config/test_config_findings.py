@@ -14,8 +14,8 @@ from potato_ray.errors import ConfigInvalid
 Validate = Callable[[str], Validation]
 SLURM = "  backends:\n    cluster: {type: slurm, host: l, remote_dir: /s, job_python: p, time: TIME}\n"
 LONG = (
-    "model_training.backends.cluster.time is 12:00:00. A job that holds a GPU for more than 6 hours is long on "
-    "a shared cluster; check its policy"
+    "model_training.backends.cluster.time is 12:00:00. A job that holds a GPU for more than 6 hours is long "
+    "on a shared cluster; check its policy"
 )
 
 
