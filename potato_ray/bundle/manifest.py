@@ -10,6 +10,9 @@ from potato_ray.bundle.reading import VERSION, split_file
 from potato_ray.bundle.request import BundleRequest
 from potato_ray.bundle.splits import ALL, UNLABELED
 from potato_ray.bundle.writing import SplitFiles
+from potato_ray.project.schemes import Scheme
+
+_NO_OPTIONS = ("name", "annotation_type", "description", "tooltip")
 
 
 def manifest_of(
@@ -27,6 +30,7 @@ def manifest_of(
                 "kind": scheme.kind,
                 "labels": labels,
                 "configured_labels": list(scheme.labels),
+                "options": _options(scheme),
             }
         ],
         "splits": {name: _split_entry(files, name) for name in ALL},
@@ -41,6 +45,17 @@ def manifest_of(
         "stats": dict(stats),
         "digest": digest,
     }
+
+
+def _options(scheme: Scheme) -> dict[str, Any]:
+    """The scheme's plain settings (mode, size, ranges); long texts and layout have no place in it."""
+    plain = {
+        key: value
+        for key, value in scheme.options.items()
+        if key not in _NO_OPTIONS and isinstance(value, (bool, int, float, str))
+    }
+    scale = scheme.options.get("scale")
+    return {**plain, "scale": dict(scale)} if isinstance(scale, Mapping) else plain
 
 
 def _split_entry(files: SplitFiles, name: str) -> dict[str, Any]:

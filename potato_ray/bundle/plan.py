@@ -44,7 +44,9 @@ class SplitPlan:
     def warnings(self) -> Iterator[str]:
         if self.moved:
             counts = Counter(self.forced[instance_id] for instance_id in self.moved)
-            reasons = ", ".join(f"{count} {_REASONS.get(reason, reason)}" for reason, count in sorted(counts.items()))
+            reasons = ", ".join(
+                f"{count} {_REASONS.get(reason, reason)}" for reason, count in sorted(counts.items())
+            )
             yield (
                 f"{len(self.moved)} held-out item(s) were moved into train ({reasons}). The score is "
                 "computed without them, and cannot be compared directly with those of earlier runs."

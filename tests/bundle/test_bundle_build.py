@@ -77,6 +77,17 @@ def test_the_manifest_on_disk_is_that_of_the_report(small, tmp_path):
     assert report.manifest["stats"]["n_annotated"] == 120
 
 
+def test_the_manifest_tells_the_range_of_a_scheme(potato, tmp_path):
+    strength = build(potato("multi-scheme", "strength"), tmp_path / "one").manifest["schemas"][0]
+    margin = build(potato("pairs", "margin"), tmp_path / "two").manifest["schemas"][0]
+    assert (strength["options"]["min_value"], strength["options"]["max_value"]) == (0, 100)
+    assert margin["options"] == {
+        "mode": "scale",
+        "items_key": "text",
+        "scale": {"min": -3, "max": 3, "step": 1},
+    }
+
+
 def test_the_same_project_gives_the_same_digest(small, tmp_path):
     first = build(small(ITEMS, ANSWERS), tmp_path / "one").manifest["digest"]
     second = build(small(ITEMS, ANSWERS), tmp_path / "two").manifest["digest"]
