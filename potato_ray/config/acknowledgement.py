@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from potato_ray.config.document import Document
 from potato_ray.config.findings import Finding
-from potato_ray.config.spelling import shown
+from potato_ray.config.spelling import closest, shown
 
 LEAST_CHARACTERS = 12
 _KEY = "acknowledge"
@@ -44,6 +44,9 @@ def _usable_entries(document: Document) -> dict[int, str]:
 
 
 def _check_other_keys(document: Document) -> None:
+    for key in document.mapping("validation"):
+        if key != _KEY and closest(key, [_KEY]):
+            document.warn(("validation", key), "validation has no such key", "unknown_key", _KEY)
     block = document.at("validation")
     if block is not None and not isinstance(block, dict):
         document.warn(

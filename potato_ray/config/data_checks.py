@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,30 +17,35 @@ _ID_FROM_KEY = ""
 def check_data(document: Document) -> None:
     """Every data file can be read, and the first record of each has the id and the text."""
     for path, written, resolved in _data_files(document):
-        if resolved.is_file():
+        if _is(Path.is_file, resolved):
             _check_first_record(document, path, written, resolved)
             continue
-        what = "is a folder" if resolved.is_dir() else "not found"
+        what = "is a folder" if _is(Path.is_dir, resolved) else "not found"
         document.error(path, f"Data file {what}: {written} (resolved to: {resolved})", "data_file_missing")
 
 
-def task_dir(document: Document) -> Path:
-    """The project's folder, absolute."""
-    written = Path(document.text("task_dir", default="."))
-    try:
-        written = written.expanduser()
-    except RuntimeError:
-        # There is no such user; the data files will not be found either.
-        pass
-    return (document.path.parent / written).absolute()
-
-
 def _data_files(document: Document) -> Iterator[tuple[KeyPath, str, Path]]:
-    folder = task_dir(document)
+    """Path of the entry, the file as written, and its absolute path."""
+    folder = document.path.parent / document.text("task_dir", default=".")
     for index, entry in enumerate(document.list("data_files")):
         written = entry.get("path") if isinstance(entry, dict) else entry
-        if isinstance(written, str) and written and "\0" not in written:
-            yield ("data_files", index), written, Path(f"{folder / written}")
+        if isinstance(written, str) and written:
+            yield ("data_files", index), written, _resolved(folder / written)
+
+
+def _resolved(path: Path) -> Path:
+    try:
+        return Path(os.path.realpath(path))
+    except ValueError:
+        # A NUL character or half a surrogate pair: there is no such file.
+        return path.absolute()
+
+
+def _is(test: Callable[[Path], bool], path: Path) -> bool:
+    try:
+        return test(path)
+    except OSError:
+        return False
 
 
 def _check_first_record(document: Document, path: KeyPath, written: str, resolved: Path) -> None:

@@ -120,7 +120,9 @@ class Validation:
             *_section("WARNINGS", self.warnings),
             *_section("ACKNOWLEDGED", self.acknowledged),
         ]
-        return "\n".join([f"Config: {self.path}", "", *sections, self._verdict(strict)])
+        text = "\n".join([f"Config: {self.path}", "", *sections, self._verdict(strict)])
+        # Half a surrogate pair in a value could not be printed.
+        return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
     def _verdict(self, strict: bool) -> str:
         warnings = _counted(len(self.warnings), "warning")

@@ -101,7 +101,7 @@ class ProjectConfig(PotatoBlock):
     @property
     def task_dir(self) -> Path:
         """The project's folder."""
-        return (self.path.parent / Path(self.task_dir_as_written).expanduser()).resolve()
+        return (self.path.parent / self.task_dir_as_written).resolve()
 
     @property
     def data_paths(self) -> tuple[Path, ...]:

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, Strict
 
 from potato_ray.config.slurm_time import seconds_of
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 _INDICES = re.compile(r"\d{1,3}(,\d{1,3})*", re.ASCII)
 _DEVICE = re.compile(r"auto|cpu|cuda(:\d{1,3})?|mps", re.ASCII)
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)

@@ -134,6 +134,14 @@ def test_json_keys_that_stand_twice_are_found(folder: Path) -> None:
     assert "debug: stands twice, in lines 1 and 2" in validate(path).as_text()
 
 
+@pytest.mark.parametrize("name", ["x" * 5000, "a\\0b", "\\ud800", "~nobody-here/x"])
+def test_a_name_that_no_file_can_have_is_not_found(folder: Path, name: str) -> None:
+    path = folder / "config.yaml"
+    path.write_text(f'task_dir: "{name}"\ndata_files: ["{name}"]\n', encoding="utf-8")
+    found = validate(path)
+    assert "Data file not found" in found.as_text()
+
+
 KEYS = [
     *("model_training", "backends", "gpu", "type", "splits", "train", "writeback", "schemas", "auto_retrain"),
     *(
@@ -188,7 +196,7 @@ def test_no_values_whatever_make_validation_fail(folder: Path, data: dict[str, o
     path.write_text(json.dumps(data), encoding="utf-8")
     found = validate(path)
     assert found.errors
-    assert found.as_text()
+    assert found.as_text().encode("utf-8")
     assert json.dumps(found.as_json())
 
 

@@ -8,16 +8,6 @@ import pytest
 
 from potato_ray.config import Validation, validate
 
-PROJECT = """\
-annotation_task_name: a study
-task_dir: .
-data_files: [data/items.json]
-item_properties: {id_key: id, text_key: text}
-output_annotation_dir: annotation_output
-annotation_schemes:
-  - {annotation_type: radio, name: sentiment, description: How it is, labels: [good, bad]}
-  - {annotation_type: span, name: evidence, description: Where, labels: [praise]}
-"""
 SSH = "backends: {gpu: {type: ssh, host: g, KEY}}  # !"
 SLURM = "backends: {c: {type: slurm, host: l, remote_dir: /shared, job_python: python3, KEY}}  # !"
 AGENT = "backends: {a: {type: agent, KEY}}  # !"
@@ -271,9 +261,9 @@ def line_of_mark(text: str) -> int:
 
 @pytest.mark.parametrize(("lines", "key", "message"), TRAINING, ids=[case[0][:60] for case in TRAINING])
 def test_a_mistake_in_model_training_is_found_at_its_key_and_line(
-    folder: Path, lines: str, key: str, message: str
+    project: str, folder: Path, lines: str, key: str, message: str
 ) -> None:
-    text = f"{PROJECT}model_training:\n  retain_runs: 5\n  {lines}\n"
+    text = f"{project}model_training:\n  retain_runs: 5\n  {lines}\n"
     text = text.replace("  retain_runs: 5\n", "") if lines.startswith("retain_runs") else text
     found_key, found_line, found_text = only_finding(folder, text)
     assert (found_key, found_line) == (f"model_training.{key}", line_of_mark(text))
@@ -352,10 +342,10 @@ PROJECTS = [
 
 @pytest.mark.parametrize(("right", "wrong", "key", "message"), PROJECTS)
 def test_a_mistake_at_the_top_is_found_at_its_key(
-    folder: Path, right: str, wrong: str, key: str, message: str
+    project: str, folder: Path, right: str, wrong: str, key: str, message: str
 ) -> None:
-    text = PROJECT.replace(right, wrong, 1)
-    assert text != PROJECT
+    text = project.replace(right, wrong, 1)
+    assert text != project
     found_key, found_line, found_text = only_finding(folder, text)
     assert found_key == key
     assert message in found_text
@@ -378,13 +368,16 @@ ADDED = [
     ("active_learning: 3", "active_learning", "must be a mapping"),
     ("model_training: yes", "model_training", "must be a mapping of keys, not true"),
     ("validation: {acknowledge: long enough text}", "validation.acknowledge", "must be a list"),
+    ("validation: {acknowlege: []}", "validation.acknowlege", "did you mean acknowledge?"),
     ("validation: true", "validation", "must be a mapping"),
 ]
 
 
 @pytest.mark.parametrize(("line", "key", "message"), ADDED)
-def test_a_wrong_top_level_key_that_we_read_is_found(folder: Path, line: str, key: str, message: str) -> None:
-    found_key, found_line, found_text = only_finding(folder, f"{PROJECT}{line}\n")
+def test_a_wrong_top_level_key_that_we_read_is_found(
+    project: str, folder: Path, line: str, key: str, message: str
+) -> None:
+    found_key, found_line, found_text = only_finding(folder, f"{project}{line}\n")
     assert (found_key, found_line) == (key, 9)
     assert message in found_text
 
@@ -392,8 +385,8 @@ def test_a_wrong_top_level_key_that_we_read_is_found(folder: Path, line: str, ke
 @pytest.mark.parametrize(
     "key", ["data_files", "item_properties", "output_annotation_dir", "annotation_task_name"]
 )
-def test_a_key_that_every_project_needs_is_missed(folder: Path, key: str) -> None:
-    text = "".join(line for line in PROJECT.splitlines(keepends=True) if not line.startswith(key))
+def test_a_key_that_every_project_needs_is_missed(project: str, folder: Path, key: str) -> None:
+    text = "".join(line for line in project.splitlines(keepends=True) if not line.startswith(key))
     found_key, found_line, found_text = only_finding(folder, text)
     assert (found_key, found_line) == (key, None)
     assert "is missing" in found_text
@@ -410,8 +403,8 @@ def test_a_key_that_every_project_needs_is_missed(folder: Path, key: str) -> Non
         ("target_epsilom: 3", "target_epsilom", "did you mean target_epsilon?"),
     ],
 )
-def test_every_key_of_dp_has_its_range(folder: Path, dp: str, key: str, message: str) -> None:
-    text = f"{PROJECT}model_training: {{trainer_params: {{setfit: {{dp: {{{dp}}}}}}}}}\n"
+def test_every_key_of_dp_has_its_range(project: str, folder: Path, dp: str, key: str, message: str) -> None:
+    text = f"{project}model_training: {{trainer_params: {{setfit: {{dp: {{{dp}}}}}}}}}\n"
     path = folder / "config.yaml"
     path.write_text(text, encoding="utf-8")
     [error] = validate(path).errors
@@ -419,39 +412,39 @@ def test_every_key_of_dp_has_its_range(folder: Path, dp: str, key: str, message:
     assert message in error.text
 
 
-def test_a_delta_in_short_scientific_notation_is_a_number(folder: Path) -> None:
+def test_a_delta_in_short_scientific_notation_is_a_number(project: str, folder: Path) -> None:
     path = folder / "config.yaml"
     dp = "{target_epsilon: 8, target_delta: 1e-5}"
     path.write_text(
-        f"{PROJECT}model_training: {{trainer_params: {{setfit: {{dp: {dp}}}}}}}\n", encoding="utf-8"
+        f"{project}model_training: {{trainer_params: {{setfit: {{dp: {dp}}}}}}}\n", encoding="utf-8"
     )
     assert not validate(path).errors
 
 
 @pytest.mark.parametrize("where", ["backend: gpu", "auto_retrain: {backend: gpu}"])
-def test_decision_calibrate_may_not_retrain_off_this_machine(folder: Path, where: str) -> None:
+def test_decision_calibrate_may_not_retrain_off_this_machine(project: str, folder: Path, where: str) -> None:
     auto = "enabled: true, trainer: decision-calibrate, schemas: [sentiment]"
     lines = f"  {where}\n  auto_retrain: {{{auto}}}\n"
     if "auto_retrain" in where:
         lines = f"  auto_retrain: {{{auto}, backend: gpu}}\n"
     path = folder / "config.yaml"
     backends = "  backends: {gpu: {type: ssh, host: g}}\n"
-    path.write_text(f"{PROJECT}model_training:\n{lines}{backends}", encoding="utf-8")
+    path.write_text(f"{project}model_training:\n{lines}{backends}", encoding="utf-8")
     assert "decision-calibrate runs only on local, not on gpu" in validate(path).as_text()
 
 
-def test_a_pre_annotation_block_must_look_where_write_back_writes(folder: Path) -> None:
+def test_a_pre_annotation_block_must_look_where_write_back_writes(project: str, folder: Path) -> None:
     block = "pre_annotation: {enabled: true, field: hints}\n"
-    text = f"{PROJECT}{block}model_training: {{writeback: {{schemas: [sentiment]}}}}\n"
+    text = f"{project}{block}model_training: {{writeback: {{schemas: [sentiment]}}}}\n"
     key, line, message = only_finding(folder, text)
     assert (key, line) == ("pre_annotation.field", 9)
     assert "no pre-label from training would be shown (did you mean predictions?)" in message
 
 
-def test_one_file_with_ten_mistakes_reports_ten(folder: Path) -> None:
+def test_one_file_with_ten_mistakes_reports_ten(project: str, folder: Path) -> None:
     path = folder / "config.yaml"
     path.write_text(
-        PROJECT.replace("bad]", "No]") + "modle_trainig: 1\n"
+        project.replace("bad]", "No]") + "modle_trainig: 1\n"
         "model_training:\n"
         "  enabled: maybe\n"
         "  retain_runs: -1\n"
