@@ -80,7 +80,7 @@ def _where_it_belongs(document: Document, parent: KeyPath, key: str) -> str:
         return _NOT_OF_SLURM[key]
     owners = owners_of(key)
     if owners:
-        return f"it is a key of {listed(owners, 'and')}"
+        return f"it is a key of {owners}"
     return f"it has {', '.join(keys_at(document, parent))}"
 
 
@@ -168,7 +168,8 @@ def _refused(document: Document, path: KeyPath, detail: ErrorDetails) -> None:
     said = str(detail["ctx"]["error"])
     hidden = path in _SECRETS or "env" in path or value == ""
     near = _ALIASES.get(value, "") if path[-1] == "device" and isinstance(value, str) else ""
-    document.error(path, said if hidden else f"{said}, not {shown(value)}", "wrong_value", near)
+    but = "; it is" if said.startswith("must not") else ", not"
+    document.error(path, said if hidden else f"{said}{but} {shown(value)}", "wrong_value", near)
 
 
 def _bound(words: str, name: str) -> Callable[[Document, KeyPath, ErrorDetails], None]:

@@ -6,6 +6,7 @@ from potato_ray.config import models
 from potato_ray.config.backends import BACKEND_TYPES
 from potato_ray.config.blocks import Block
 from potato_ray.config.document import Document, KeyPath
+from potato_ray.config.spelling import listed
 
 BLOCKS: dict[KeyPath, type[Block]] = {
     (): models.ProjectConfig,
@@ -49,12 +50,10 @@ def name_of(document: Document, path: KeyPath) -> str:
     return ".".join(map(str, path)) or "the configuration"
 
 
-def owners_of(key: str) -> list[str]:
-    """The blocks of model_training that do have `key`, in words."""
-    blocks = [
-        ".".join(map(str, path))
-        for path, block in BLOCKS.items()
-        if path[:1] == ("model_training",) and key in keys_of(block)
-    ]
-    types = [f"the backend type {name}" for name, block in BACKEND_TYPES.items() if key in keys_of(block)]
-    return blocks + types
+def owners_of(key: str) -> str:
+    """The places in model_training that do have `key`, in words; "" when there is none."""
+    blocks = [".".join(map(str, path)) for path, block in BLOCKS.items() if path and key in keys_of(block)]
+    ours = [name for name in blocks if name.startswith("model_training")]
+    types = [name for name, block in BACKEND_TYPES.items() if key in keys_of(block)]
+    backends = [f"the backend type{'s' if len(types) > 1 else ''} {listed(types, 'and')}"] if types else []
+    return listed(ours + backends, "and")

@@ -31,7 +31,7 @@ def check_training(document: Document) -> None:
 
 def backend_names(document: Document) -> list[str]:
     """The backends that a run may name; local is always there."""
-    return [LOCAL, *document.mapping(TRAINING, "backends")]
+    return list(dict.fromkeys([LOCAL, *document.mapping(TRAINING, "backends")]))
 
 
 def check_backend_name(document: Document, path: KeyPath) -> None:

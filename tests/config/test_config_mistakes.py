@@ -234,14 +234,18 @@ TRAINING = [
     (
         of(AGENT, "host: h"),
         "backends.a.host",
-        "it is a key of the backend type ssh and the backend type slurm",
+        "it is a key of the backend types ssh and slurm",
     ),
     (of(AGENT, "queue_timeout_s: 0"), "backends.a.queue_timeout_s", "must be above 0"),
     (of(AGENT, "heartbeat_timeout_s: x"), "backends.a.heartbeat_timeout_s", "must be a number"),
     (of(AGENT, "gpus: auto"), "backends.a.gpus", "no such key"),
     (of(RAY, "node: 7"), "backends.r.node", "must be text"),
     (of(RAY, "gpus: some"), "backends.r.gpus", "must be auto, none, or GPU indices"),
-    (of(RAY, "keep_remote: true"), "backends.r.keep_remote", "it is a key of the backend type ssh"),
+    (
+        of(RAY, "keep_remote: true"),
+        "backends.r.keep_remote",
+        "it is a key of the backend types ssh and slurm",
+    ),
     (of(RAY, "env: {A: 1.5}"), "backends.r.env.A", 'did you mean "1.5"?'),
 ]
 

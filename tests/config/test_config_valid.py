@@ -51,7 +51,7 @@ def test_there_is_an_example_of_every_type_of_backend() -> None:
         "  backends: {gpu: {type: ssh, host: me@gpu, gpus: [0, 1], env: {OMP_NUM_THREADS: 4, A: ''}}}",
         "  backends: {gpu: {type: ssh, host: '::1', user: me, port: 22, identity_file: ~/k, gpus: none}}",
         "  backends: {c: {type: slurm, host: l, remote_dir: /s, job_python: p, time: 06:00:00}}",
-        "  backends: {c: {type: slurm, host: l, job_python: p, time: 360, mem: 9, gres: gpu:1}}",
+        "  backends: {c: {type: slurm, host: l, remote_dir: a, job_python: p, time: 9, mem: 9, qos: q}}",
         "  backends: {c: {type: slurm, host: l, remote_dir: /tmpfs/x, job_python: p, min_free_gpu_mb: 5}}",
         "  backends: {a: {type: agent, description: a b, queue_timeout_s: 60}}",
         "  backends: {r: {type: ray, node: node-7, gpus: '1', fetch_artifacts: false, max_artifact_mb: 0}}",
