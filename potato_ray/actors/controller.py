@@ -32,6 +32,7 @@ from potato_ray.registry.runs import NewRun, Reservation, Run
 from potato_ray.registry.states import State
 from potato_ray.registry.store import Registry
 from potato_ray.starting import HTTP_STATUS, StartPlan, StartRequest, plan_start
+from potato_ray.trainers.registry import offered_trainer
 from potato_ray.writeback import Replay, WritebackSettings, withdraw
 
 logger = logging.getLogger(__name__)
@@ -51,7 +52,8 @@ class RunController:
         self.registry = Registry(config.registry_path, project=config.annotation_task_name)
         self.reader = RegistryReader(config.registry_path, project=config.annotation_task_name)
         self.backends: dict[str, Backend] = {}
-        self.spare = SpareKeeper(config.state_dir, num_threads=config.model_training.num_threads)
+        self.spare = SpareKeeper(_preloaded(), num_threads=config.model_training.num_threads)
+        self._spare_lock = asyncio.Lock()
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="registry-writer")
         self._ways: dict[str, RunWay] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -115,7 +117,8 @@ class RunController:
         self._wake.set()
         for way in list(self._ways.values()):
             way.let_go()
-        self.spare.close()
+        async with self._spare_lock:
+            self.spare.close()
         await self.write(self.registry.close)
 
     # --- events ---------------------------------------------------------------------------------
@@ -185,7 +188,7 @@ class RunController:
         finally:
             self._ready.set()
         await self._replay()
-        self._keep_spare()
+        self._spawn(self._keep_spare())
         while not self._stopping:
             self._wake.clear()
             waits = await self._start_what_may()
@@ -311,7 +314,7 @@ class RunController:
             logger.exception("run %s: its end could not be recorded", run_id)
         await self._release_when_gone(run_id, way.run.attempt, way.run.backend)
         self._ways.pop(run_id, None)
-        self._keep_spare()
+        self._spawn(self._keep_spare())
         self._wake.set()
 
     async def _release_when_gone(self, run_id: str, attempt: int, backend: str) -> None:
@@ -326,9 +329,15 @@ class RunController:
         if not self._stopping:
             await self.write(self.registry.release, run_id, attempt)
 
-    def _keep_spare(self) -> None:
-        if not self._stopping and not self._ways:
-            self._spawn(asyncio.to_thread(self.spare.ensure))
+    async def _keep_spare(self) -> None:
+        """Have a spare worker ready while nothing runs; without one a run starts cold."""
+        async with self._spare_lock:
+            if self._stopping or self._ways:
+                return
+            try:
+                await asyncio.to_thread(self.spare.ensure)
+            except OSError as error:
+                logger.warning("no spare worker could be started: %s", error)
 
     def _new_run(self, request: StartRequest, plan: StartPlan) -> NewRun:
         return NewRun(
@@ -373,3 +382,9 @@ def _unexpected() -> PotatoRayError:
         code="backend_failed",
         next_step="Look at the server's log, which holds the details.",
     )
+
+
+def _preloaded() -> tuple[str, ...]:
+    """What a spare worker loads ahead: the libraries of the trainer that starts most often."""
+    trainer = offered_trainer("sklearn-text")
+    return trainer.preload if trainer is not None else ()

@@ -94,11 +94,13 @@ def build_bundle(
 
 
 @ray.remote(num_cpus=0, max_retries=0)
-def supervise_run(controller: Any, config: ProjectConfig, backend: str, job: Job) -> Outcome:
+def supervise_run(
+    controller: Any, config: ProjectConfig, backend: str, job: Job, spare: Path | None
+) -> Outcome:
     """Start the job on its backend, or follow it where it runs already, to its end."""
     restore_home()
     messenger = Messenger(controller, patience_s=float(config.model_training.survive_s))
-    return make_backend(backend, config).execute(job, ControllerSink(messenger, job))
+    return make_backend(backend, config, spare=spare).execute(job, ControllerSink(messenger, job))
 
 
 @ray.remote(num_cpus=0, max_retries=0)

@@ -217,7 +217,11 @@ class RunWay:
             first_seq=self.controller.reader.last_seq(self.run.run_id),
         )
         return tasks.supervise_run.options(resources=resources).remote(
-            ray.get_runtime_context().current_actor, self.controller.config, self.run.backend, job
+            ray.get_runtime_context().current_actor,
+            self.controller.config,
+            self.run.backend,
+            job,
+            self.controller.spare.address,
         )
 
     # --- the end ----------------------------------------------------------------------------------

@@ -6,7 +6,6 @@ import os
 import shutil
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,13 +15,9 @@ import yaml
 
 from potato_ray.actors.session import Session
 from potato_ray.config import ProjectConfig, load
-from potato_ray.registry.reading import RegistryReader
-from potato_ray.registry.runs import Run
-from potato_ray.starting import StartRequest
 
 PROJECTS = Path(__file__).parent.parent / "projects"
 PLUGIN = Path(__file__).parent.parent / "testbeds" / "plugin"
-DEADLINE_S = 60.0
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -72,33 +67,3 @@ def open_session() -> Iterator[Callable[[ProjectConfig], Session]]:
     yield open_
     for session in sessions:
         session.close()
-
-
-def reader_of(config: ProjectConfig) -> RegistryReader:
-    return RegistryReader(config.registry_path, project=config.annotation_task_name)
-
-
-def start(session: Session, trainer: str = "rehearsal", schema: str = "sentiment", **params: Any) -> str:
-    """Start a run; its id."""
-    answer = session.call("start", StartRequest(trainer=trainer, schemas=(schema,), params=params))
-    assert answer["started"], answer
-    return str(answer["run_id"])
-
-
-def wait_until(config: ProjectConfig, run_id: str, true_of: Callable[[Run], bool]) -> Run:
-    """Wait until something is true of a run; fails at the deadline, naming what the run was."""
-    reader, deadline = reader_of(config), time.monotonic() + DEADLINE_S
-    while True:
-        run = reader.run(run_id)
-        if true_of(run):
-            return run
-        assert time.monotonic() < deadline, f"still {run.status} ({run.step}) after {DEADLINE_S} s"
-        time.sleep(0.02)
-
-
-def ended(config: ProjectConfig, run_id: str) -> Run:
-    return wait_until(config, run_id, lambda run: run.ended)
-
-
-def in_step(step: str) -> Callable[[Run], bool]:
-    return lambda run: run.step == step

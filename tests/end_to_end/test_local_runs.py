@@ -5,22 +5,16 @@ from __future__ import annotations
 import json
 import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import ended, in_step, reader_of, start, wait_until
+from whole_runs import MakeProject, OpenSession, ended, in_step, reader_of, start, wait_until
 
-from potato_ray.actors.session import Session
-from potato_ray.config import ProjectConfig
 from potato_ray.errors import Conflict
 from potato_ray.registry.states import State
 from potato_ray.starting import StartRequest
 
 pytestmark = pytest.mark.ray
-
-MakeProject = Callable[..., ProjectConfig]
-OpenSession = Callable[[ProjectConfig], Session]
 
 
 def processes_of(run_id: str) -> list[str]:

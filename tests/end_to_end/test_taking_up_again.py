@@ -4,24 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
 
 import pytest
-from conftest import ended, in_step, reader_of, start, wait_until
+from whole_runs import MakeProject, OpenSession, ended, folder_of, in_step, reader_of, start, wait_until
 
-from potato_ray.actors.session import Session
-from potato_ray.config import ProjectConfig
 from potato_ray.job.folder import JobFolder
 from potato_ray.registry.states import State
 
 pytestmark = pytest.mark.ray
-
-MakeProject = Callable[..., ProjectConfig]
-OpenSession = Callable[[ProjectConfig], Session]
-
-
-def folder_of(config: ProjectConfig, run_id: str) -> JobFolder:
-    return JobFolder(config.training_dir / "runs" / run_id)
 
 
 def test_a_run_goes_on_without_its_session_and_is_followed_to_success(
@@ -54,7 +44,7 @@ def test_a_run_whose_processes_are_gone_is_interrupted(
 
 
 def kill_launcher(folder: JobFolder) -> None:
-    process = folder.read_process()
+    process = folder.read_processes()
     assert process is not None
     os.kill(process.launcher.pid, signal.SIGKILL)
 

@@ -8,7 +8,7 @@
     native   compute in C for a minute: Python handles no signal meanwhile
     wait     wait for the file `go` in the job folder, at most a minute
 
-`licensed` is the same under a licence that has to be confirmed.
+`licensed` is the same under a licence that has to be confirmed, `accelerated` one that wants a GPU.
 """
 
 from __future__ import annotations
@@ -20,7 +20,16 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from potato_ray.trainers import kinds
-from potato_ray.trainers.base import MIN_INSTANCES, FitContext, Licence, Param, Prediction, Row, Trainer
+from potato_ray.trainers.base import (
+    MIN_INSTANCES,
+    FitContext,
+    Licence,
+    Param,
+    Prediction,
+    Requirement,
+    Row,
+    Trainer,
+)
 
 MINUTE_S = 60.0
 
@@ -83,6 +92,13 @@ class Licensed(Rehearsal):
 
     name = "licensed"
     licence = Licence("AGPL-3.0", url="https://www.gnu.org/licenses/agpl-3.0.html", needs_confirmation=True)
+
+
+class Accelerated(Rehearsal):
+    """The same, as a trainer that wants a GPU."""
+
+    name = "accelerated"
+    requires = (Requirement("torch", "torch"),)
 
 
 def _wait_for(path: Path) -> None:

@@ -1,0 +1,96 @@
+"""Which GPU a run gets, and that no two runs share one."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import fake_nvidia_smi
+import pytest
+from whole_runs import MakeProject, OpenSession, ended, folder_of, in_step, reader_of, start, wait_until
+
+from potato_ray.config import ProjectConfig
+from potato_ray.registry.states import State
+
+pytestmark = pytest.mark.ray
+
+FAKE_TORCH = Path(__file__).parent.parent / "testbeds" / "fake_torch"
+FREE_MB = (5000, 30000, 20000)
+
+
+@pytest.fixture(autouse=True)
+def cards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Three cards with FREE_MB free, seen by every process; their UUIDs."""
+    fake_nvidia_smi.install(tmp_path / "bin")
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("FAKE_SMI_DIR", str(tmp_path / "smi"))
+    monkeypatch.setenv("PYTHONPATH", f"{FAKE_TORCH}{os.pathsep}{os.environ['PYTHONPATH']}")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    return fake_nvidia_smi.write_cards(tmp_path / "smi", FREE_MB)
+
+
+def worker_sees(config: ProjectConfig, run_id: str) -> str:
+    """CUDA_VISIBLE_DEVICES of a run's worker."""
+    process = folder_of(config, run_id).read_processes()
+    assert process is not None
+    assert process.worker is not None
+    variables = Path(f"/proc/{process.worker.pid}/environ").read_text().split("\0")
+    return dict(each.partition("=")[::2] for each in variables).get("CUDA_VISIBLE_DEVICES", "absent")
+
+
+def test_the_freest_card_is_taken_and_no_two_runs_share_one(
+    make_project: MakeProject, open_session: OpenSession, cards: list[str]
+) -> None:
+    config = make_project(max_concurrent_runs=2)
+    session = open_session(config)
+    first, second = (start(session, "accelerated", act="wait") for _ in range(2))
+    runs = [wait_until(config, run_id, in_step("rehearsing")) for run_id in (first, second)]
+    assert [run.gpu_uuids for run in runs] == [(cards[1],), (cards[2],)]
+    for run_id in (first, second):
+        (folder_of(config, run_id).path / "go").touch()
+        assert ended(config, run_id).state == State.SUCCESS
+
+
+def test_a_card_stays_taken_after_a_restart_while_its_launcher_lives(
+    make_project: MakeProject, open_session: OpenSession, cards: list[str]
+) -> None:
+    config = make_project(max_concurrent_runs=2)
+    before = open_session(config)
+    first = start(before, "accelerated", act="wait")
+    wait_until(config, first, in_step("rehearsing"))
+    before.close()
+    after = open_session(config)
+    second = start(after, "accelerated", act="wait")
+    run = wait_until(config, second, in_step("rehearsing"))
+    assert run.gpu_uuids == (cards[2],)
+    assert {uuid for held in reader_of(config).reservations() for uuid in held.gpu_uuids} == {
+        cards[1],
+        cards[2],
+    }
+    for run_id in (first, second):
+        after.call("cancel", run_id)
+        assert ended(config, run_id).state == State.CANCELLED
+
+
+def test_a_trainer_without_use_for_a_gpu_takes_none(
+    make_project: MakeProject, open_session: OpenSession
+) -> None:
+    config = make_project()
+    session = open_session(config)
+    run_id = start(session, act="wait")
+    run = wait_until(config, run_id, in_step("rehearsing"))
+    assert (run.device, run.gpu_uuids) == ("cpu", ())
+    assert worker_sees(config, run_id) == ""
+    session.call("cancel", run_id)
+    assert ended(config, run_id).state == State.CANCELLED
+
+
+def test_a_run_that_no_card_can_hold_says_how_much_each_has_free(
+    make_project: MakeProject, open_session: OpenSession, tmp_path: Path
+) -> None:
+    fake_nvidia_smi.write_cards(tmp_path / "smi", [900, 800])
+    config = make_project()
+    run = ended(config, start(open_session(config), "accelerated"))
+    assert (run.state, run.error_code) == (State.ERROR, "no_gpu_free")
+    assert run.error.startswith("No GPU has 2000 MB free")
+    assert "900" in run.error_evidence
