@@ -7,16 +7,20 @@ nobody follows them, as real ones do, and end with `close`.
 from __future__ import annotations
 
 import json
+import os
+import signal
 import threading
 import time
-from collections.abc import Mapping, Set
+from collections.abc import Set
 from pathlib import Path
 from typing import Any
 
 from potato_ray.backends.base import Check, CheckReport, EventSink, Job, Outcome, Placement, Refusal
 from potato_ray.backends.choice import choose
 from potato_ray.backends.gpus import Card, slots_of
-from potato_ray.job.folder import Exit, JobFolder, read_json, write_json
+from potato_ray.job.folder import Exit, JobFolder, Processes, read_json
+from potato_ray.job.outcome import explain
+from potato_ray.job.processes import identify
 
 TICK_S = 0.01
 TELL_EVERY_S = 0.5
@@ -100,19 +104,20 @@ class _Worker:
         return [json.loads(line) for line in whole.splitlines()[seq:]]
 
     def outcome(self) -> Outcome:
-        end = self.folder.read_exit()
-        last: Mapping[str, Any] = self.events_from(0)[-1]
-        if end is not None and end.reason == "cancelled":
-            return Outcome("cancelled")
-        if last["event"] == "result":
-            return Outcome("success", result=last)
-        return Outcome("error", last["code"], last["message"], next_step=last["next_step"])
+        last = {event["event"]: event for event in self.events_from(0)}
+        result = last.get("result")
+        told = explain(self.folder.read_exit(), result, last.get("error"))
+        return Outcome(*told, result=result or {})
 
     def _work(self) -> None:
-        write_json(self.folder.process, {})
+        myself = identify(os.getpid())
+        assert myself is not None
+        self.folder.write_processes(Processes(myself, myself, time.time()))
         play = (read_json(self.folder.spec) or {})["params"]["play"]
         self._report(0)
-        if play == "fail":
+        if play == "die":
+            self.folder.write_exit(Exit(None, signal.SIGKILL))
+        elif play == "fail":
             self._emit(
                 "error", code="fit_failed", message="It was told to fail.", next_step="Tell it to succeed."
             )
@@ -143,6 +148,6 @@ class _Worker:
                     handle.write(json.dumps({**body, "payload": {"label": "good"}, "confidence": 1.0}) + "\n")
         self._emit("result", metrics={}, label_order=[], n_predictions=10)
 
-    def _emit(self, name: str, **fields: Any) -> None:
+    def _emit(self, event: str, /, **fields: Any) -> None:
         with self.folder.events.open("a") as handle:
-            handle.write(json.dumps({"v": 1, "event": name, "t": time.time(), **fields}) + "\n")
+            handle.write(json.dumps({"v": 1, "event": event, "t": time.time(), **fields}) + "\n")

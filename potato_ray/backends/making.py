@@ -1,0 +1,64 @@
+"""From a backend's name in the configuration to the backend."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from potato_ray.backends.base import Backend
+from potato_ray.backends.local import LocalBackend, LocalSettings
+from potato_ray.backends.unbuilt import NEXT_STEP, UnbuiltBackend
+from potato_ray.errors import NotFound, StartRefused
+
+if TYPE_CHECKING:
+    from potato_ray.config.models import ProjectConfig
+
+LOCAL = "local"
+
+
+def make_backend(name: str, config: ProjectConfig, *, spare: Path | None = None) -> Backend:
+    """The backend called `name`; `spare` is the address of a spare worker for it. Raises NotFound."""
+    if name == LOCAL:
+        return LocalBackend(LOCAL, replace(local_settings(config), spare=spare))
+    if name not in config.model_training.backends:
+        raise _unknown(name, config)
+    return UnbuiltBackend(name, config.model_training.backends[name].type, describe(name, config))
+
+
+def require_runnable(name: str, config: ProjectConfig) -> None:
+    """Refuse a start on a backend that cannot run anything. Raises NotFound or StartRefused."""
+    backend = make_backend(name, config)
+    if isinstance(backend, UnbuiltBackend):
+        raise StartRefused(backend.sentence, code="unknown_backend", next_step=NEXT_STEP)
+
+
+def describe(name: str, config: ProjectConfig) -> str:
+    """One line for a menu, such as "gpu-server (ssh to gpu.example.org)". Raises NotFound."""
+    if name == LOCAL:
+        return f"{LOCAL} (this machine)"
+    if name not in config.model_training.backends:
+        raise _unknown(name, config)
+    settings = config.model_training.backends[name]
+    host = getattr(settings, "host", None) or getattr(settings, "node", None)
+    return f"{name} ({settings.type}{f' to {host}' if host else ''})"
+
+
+def local_settings(config: ProjectConfig) -> LocalSettings:
+    """What the configuration says about local runs."""
+    training = config.model_training
+    return LocalSettings(
+        device=training.device,
+        num_threads=training.num_threads,
+        max_ram_mb=training.max_ram_mb,
+        folder=config.training_dir,
+    )
+
+
+def _unknown(name: str, config: ProjectConfig) -> NotFound:
+    known = ", ".join([LOCAL, *config.model_training.backends])
+    return NotFound(
+        f"There is no backend '{name}'.",
+        evidence=f"The backends are {known}.",
+        next_step="Name one of them, or define it under model_training.backends.",
+    )
