@@ -5,12 +5,13 @@ aside and renamed, so a reader sees it whole or not at all.
 
     spec.json      what to do (spec.py)              written before the launcher starts
     bundle/        the frozen data                   read-only
-    process.json   launcher and worker: pid, start time, host
+    launcher.lock  held by the launcher as long as it lives; a folder serves one launch
+    launcher.log   what the launcher itself had to say (empty when all is well)
+    process.json   launcher and worker: pid, start time, host (see Processes)
     heartbeat      touched by the launcher each second
     lease          touched by whoever follows the run; too old -> the launcher ends the worker
     cancel.json    {"reason", "grace_s"}: a request to stop, written by the follower
-    stopping.json  {"reason", "t"}: the launcher has begun to stop the worker (wall_clock, cancelled,
-                   out_of_memory, lost)
+    stopping.json  {"reason", "t", "detail"}: the launcher has begun to stop the worker
     events.jsonl   what the worker says, one JSON object a line (events.py)
     stdout.log, stderr.log
     exit.json      the end (see Exit); written last, when no process of the group is left
@@ -26,14 +27,18 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+REASONS = ("wall_clock", "cancelled", "out_of_memory", "lost", "terminated")
+"""Why a launcher stops a worker; terminated: the launcher itself got a SIGTERM that nobody of us sent."""
+
 
 @dataclass(frozen=True)
 class Exit:
     """How a worker ended.
 
     `code` is its exit code or None, `signal` the signal that ended it or None. `reason` is why the
-    launcher stopped it ("wall_clock", "cancelled", "out_of_memory", "lost"), or "" when it ended by
-    itself. `peak_rss_mb` is the highest resident memory seen of its process group, in MiB.
+    launcher stopped it (one of REASONS), or "" when it ended by itself. `peak_rss_mb` is the highest
+    resident memory seen of it and its descendants, in MiB. Times are epoch seconds UTC. `detail` is a
+    sentence of evidence, with figures.
     """
 
     code: int | None
@@ -54,6 +59,28 @@ class ProcessId:
     host: str
 
 
+@dataclass(frozen=True)
+class Processes:
+    """process.json: who works on this folder.
+
+    `markers` are environment entries (NAME=value) that every process of the job inherits; `started_at`
+    is the worker's start in epoch seconds UTC.
+    """
+
+    launcher: ProcessId
+    worker: ProcessId
+    started_at: float
+    markers: tuple[str, ...] = ()
+    python: str = ""
+
+    @classmethod
+    def from_json(cls, body: dict[str, Any]) -> Processes:
+        values = dict(body, markers=tuple(body.get("markers", ())))
+        values["launcher"] = ProcessId(**body["launcher"])
+        values["worker"] = ProcessId(**body["worker"])
+        return cls(**values)
+
+
 class JobFolder:
     """The paths of one job folder, and atomic reads and writes of its small files."""
 
@@ -67,6 +94,14 @@ class JobFolder:
     @property
     def bundle(self) -> Path:
         return self.path / "bundle"
+
+    @property
+    def lock(self) -> Path:
+        return self.path / "launcher.lock"
+
+    @property
+    def launcher_log(self) -> Path:
+        return self.path / "launcher.log"
 
     @property
     def process(self) -> Path:
@@ -119,6 +154,14 @@ class JobFolder:
 
     def write_exit(self, end: Exit) -> None:
         write_json(self.exit, asdict(end))
+
+    def read_processes(self) -> Processes | None:
+        """Launcher and worker, or None while they have not started."""
+        body = read_json(self.process)
+        return Processes.from_json(body) if body is not None else None
+
+    def write_processes(self, processes: Processes) -> None:
+        write_json(self.process, asdict(processes))
 
     def request_cancel(self, reason: str, grace_s: float) -> None:
         """Ask the launcher to stop the worker; a second request changes nothing."""
