@@ -117,7 +117,7 @@ def _none_free(
 ) -> Refusal:
     return Refusal(
         code="no_gpu_free",
-        message=f"No GPU has {min_free_mb:.0f} MB free",
+        message=f"No GPU has {min_free_mb:.0f} MB free.",
         evidence=_states(cards, taken, kernels),
         next_step="The run starts when another one gives its GPU back."
         if wait
@@ -129,14 +129,14 @@ def _none_free(
 def _no_kernels(cards: Sequence[Card], taken: Set[str], kernels: Kernels | None) -> Refusal:
     return Refusal(
         code="unfitting_device",
-        message="This host's torch has no kernels for any of its GPUs",
+        message="This host's torch has no kernels for any of its GPUs.",
         evidence=_states(cards, taken, kernels),
         next_step="Install a torch build for these GPUs, or train on the CPU.",
     )
 
 
 def _states(cards: Sequence[Card], taken: Set[str], kernels: Kernels | None) -> str:
-    return "; ".join(state_of(card, taken, kernels) for card in cards)
+    return "; ".join(state_of(card, taken, kernels) for card in cards) + "."
 
 
 def _pinned(
@@ -172,7 +172,7 @@ def _not_there(index: int, cards: Sequence[Card]) -> Refusal:
     known = ", ".join(str(number) for number in sorted({card.index for card in cards})) or "none"
     return Refusal(
         code="unfitting_device",
-        message=f"There is no GPU {index} on this host",
+        message=f"There is no GPU {index} on this host.",
         evidence=f"Its GPUs are {known}.",
         next_step="Name one of its GPUs, or auto.",
     )
@@ -181,7 +181,7 @@ def _not_there(index: int, cards: Sequence[Card]) -> Refusal:
 def _held(card: Card) -> Refusal:
     return Refusal(
         code="no_gpu_free",
-        message=f"{card.label} ({card.name}) is {HELD}",
+        message=f"{card.label} ({card.name}) is {HELD}.",
         next_step="The run starts when the other one gives the GPU back.",
         wait=True,
     )

@@ -79,8 +79,8 @@ def _device_check(placed: Placement | Refusal, trainers: Mapping[str, Mapping[st
         return Check("device", ok=True, message=" ".join((_what(placed), *placed.warnings)))
     # The full GPU is nothing to the trainers that have no use for one.
     needed = any(trainer["available"] and trainer["uses_gpu"] for trainer in trainers.values())
-    parts = (placed.message, placed.evidence) if placed.evidence else (placed.message,)
-    return Check("device", ok=not needed, message=": ".join(parts), next_step=placed.next_step)
+    message = f"{placed.message} {placed.evidence}".rstrip()
+    return Check("device", ok=not needed, message=message, next_step=placed.next_step)
 
 
 def _what(placed: Placement) -> str:

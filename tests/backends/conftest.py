@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,16 +13,9 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "testbeds"))
 sys.path.insert(0, str(Path(__file__).parent))
 
 import fake_nvidia_smi
+from smi_zoo import recorded
 
-from potato_ray.backends.command import Answer
 from potato_ray.backends.gpus import Listing, list_cards
-
-ZOO = Path(__file__).parent / "smi"
-
-
-def recorded(name: str) -> Callable[[Sequence[str], float], Answer]:
-    """A runner that answers as the machine `name` of the zoo."""
-    return lambda arguments, timeout_s: Answer(*fake_nvidia_smi.answer(arguments, ZOO / name))
 
 
 @pytest.fixture

@@ -5,52 +5,22 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from fake_backend import FakeBackend
 from job_making import N_ROWS, make_job
+from listening import Listener, SupervisorLost, cancel_after_five, lose_after_five
 
 from potato_ray.backends.base import Backend, Directive, Job, Placement, Refusal
 from potato_ray.backends.gpus import Card
 from potato_ray.backends.local import LocalBackend, LocalSettings
 from potato_ray.job.folder import JobFolder
 
-DEADLINE_S = 40.0
 N_PREDICTIONS = N_ROWS["val"] + N_ROWS["test"] + N_ROWS["unlabeled"]
 CARDS = tuple(Card(n, f"GPU-{n}", "X", 40000, free) for n, free in enumerate((9000, 30000, 20000)))
-
-
-class Listener:
-    """A sink that keeps what it hears and answers what it is told to."""
-
-    def __init__(self, answer: Callable[[Listener], Directive] = lambda heard: Directive()) -> None:
-        self.answer = answer
-        self.events: list[Mapping[str, Any]] = []
-        self.first_seqs: list[int] = []
-        self.notes: list[Mapping[str, Any]] = []
-        self.called_at: list[float] = []
-
-    def __call__(
-        self, events: Sequence[Mapping[str, Any]], first_seq: int, notes: Sequence[Mapping[str, Any]] = ()
-    ) -> Directive:
-        self.events += events
-        self.notes += notes
-        self.first_seqs += [first_seq] if events else []
-        self.called_at.append(time.monotonic())
-        assert self.called_at[-1] - self.called_at[0] < DEADLINE_S, "the run does not end"
-        return self.answer(self)
-
-    @property
-    def n_steps(self) -> int:
-        return sum(event["event"] == "metric" for event in self.events)
-
-
-class SupervisorLost(Exception):
-    """The process that follows the run dies."""
 
 
 @pytest.fixture(params=["fake", "local"])
@@ -71,16 +41,6 @@ def is_gone(backend: Backend, folder: Path) -> bool:
     while backend.alive(folder) and time.monotonic() < deadline:
         time.sleep(0.02)
     return not backend.alive(folder)
-
-
-def cancel_after_five(heard: Listener) -> Directive:
-    return Directive(cancel=heard.n_steps >= 5, grace_s=2.0)
-
-
-def lose_after_five(heard: Listener) -> Directive:
-    if heard.n_steps >= 5:
-        raise SupervisorLost
-    return Directive()
 
 
 def test_the_check_says_what_it_checked(backend: Backend) -> None:

@@ -50,7 +50,7 @@ def test_a_held_card_is_never_chosen() -> None:
 def test_auto_refuses_when_no_card_has_enough_and_tells_each_card(listing_of: ListingOf) -> None:
     cards = listing_of("three_cards").cards
     refused = refusal(choose(cards, "auto", min_free_mb=40000))
-    assert (refused.code, refused.message) == ("no_gpu_free", "No GPU has 40000 MB free")
+    assert (refused.code, refused.message) == ("no_gpu_free", "No GPU has 40000 MB free.")
     assert "GPU 0 (NVIDIA A100-SXM4-40GB): 8233 of 40960 MB free; GPU 1" in refused.evidence
     assert not refused.wait
     assert refused.next_step
@@ -110,12 +110,12 @@ def test_pins_are_taken_however_full_they_are(listing_of: ListingOf) -> None:
 def test_a_pinned_card_that_a_run_holds_is_waited_for() -> None:
     refused = refusal(choose([card(0, 1), card(1, 2)], (0, 1), taken={"GPU-1"}))
     assert (refused.code, refused.wait) == ("no_gpu_free", True)
-    assert refused.message == "GPU 1 (X) is held by another run"
+    assert refused.message == "GPU 1 (X) is held by another run."
 
 
 def test_a_pinned_card_that_is_not_there_is_refused_for_good() -> None:
     refused = refusal(choose([card(0, 1)], (4,)))
-    assert (refused.message, refused.wait) == ("There is no GPU 4 on this host", False)
+    assert (refused.message, refused.wait) == ("There is no GPU 4 on this host.", False)
 
 
 def test_a_process_gets_at_most_one_mig_instance(listing_of: ListingOf) -> None:
@@ -135,7 +135,7 @@ def test_cards_without_kernels_are_skipped_under_auto_and_marked() -> None:
 def test_a_machine_whose_torch_fits_no_card_is_refused() -> None:
     refused = refusal(choose([card(0, 20000)], "auto", kernels=lambda card: False))
     assert refused.code == "unfitting_device"
-    assert refused.message == "This host's torch has no kernels for any of its GPUs"
+    assert refused.message == "This host's torch has no kernels for any of its GPUs."
 
 
 def test_a_pinned_card_without_kernels_is_tried_with_a_warning() -> None:

@@ -94,7 +94,7 @@ def test_mps_asked_for_and_not_there_falls_back_with_a_warning(three_cards: Mach
 def test_full_cards_are_refused_with_the_way_out_of_a_local_run(three_cards: Machine) -> None:
     refusal = place_local("local", "auto", three_cards, min_free_mb=50000)
     assert isinstance(refusal, Refusal)
-    assert refusal.message == "No GPU has 50000 MB free"
+    assert refusal.message == "No GPU has 50000 MB free."
     assert "model_training.device: cuda:N" in refusal.next_step
 
 

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from potato_ray.backends.base import Job, Refusal
+from potato_ray.backends.local import LocalBackend
+from potato_ray.backends.making import describe, make_backend, require_runnable
+from potato_ray.config import ProjectConfig, load
+from potato_ray.errors import NotFound, RunFailed, StartRefused
+
+CONFIG = """
+annotation_task_name: t
+task_dir: .
+data_files: [items.json]
+item_properties: {id_key: id, text_key: text}
+output_annotation_dir: annotation_output
+annotation_schemes:
+  - {annotation_type: radio, name: tone, description: d, labels: [a, b]}
+model_training:
+  enabled: true
+  device: "cuda:1"
+  num_threads: 3
+  max_ram_mb: 900
+  backends:
+    gpu-server: {type: ssh, host: gpu.example.org}
+    cluster:
+      {type: slurm, host: login.example.org, remote_dir: /shared/p, job_python: python3, gres: "gpu:1"}
+    workstation: {type: agent}
+    lab: {type: ray}
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> ProjectConfig:
+    (tmp_path / "items.json").write_text('[{"id": "1", "text": "x"}]')
+    (tmp_path / "config.yaml").write_text(CONFIG)
+    return load(tmp_path / "config.yaml")
+
+
+def test_local_is_always_there_with_its_settings(config: ProjectConfig, tmp_path: Path) -> None:
+    backend = make_backend("local", config, spare=tmp_path / "socket")
+    assert isinstance(backend, LocalBackend)
+    settings = backend.settings
+    assert (settings.device, settings.num_threads, settings.max_ram_mb) == ("cuda:1", 3, 900)
+    assert settings.folder == config.training_dir
+    assert settings.spare == tmp_path / "socket"
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("local", "local (this machine)"),
+        ("gpu-server", "gpu-server (ssh to gpu.example.org)"),
+        ("cluster", "cluster (slurm to login.example.org)"),
+        ("workstation", "workstation (agent)"),
+        ("lab", "lab (ray)"),
+    ],
+)
+def test_a_backend_is_described_in_one_line(config: ProjectConfig, name: str, line: str) -> None:
+    assert describe(name, config) == line
+
+
+@pytest.mark.parametrize("name", ["gpu-server", "cluster", "workstation", "lab"])
+def test_a_type_that_cannot_run_yet_says_so_everywhere(
+    config: ProjectConfig, name: str, tmp_path: Path
+) -> None:
+    backend = make_backend(name, config)
+    report, placed = backend.check(), backend.place(set())
+    assert isinstance(placed, Refusal)
+    assert not report.ok
+    assert (
+        report.checks[0].message
+        == placed.message
+        == f"{describe(name, config)} cannot run anything yet: " + ("this version runs only on local.")
+    )
+    with pytest.raises(RunFailed):
+        backend.execute(Job("r", 1, tmp_path), lambda *args: pytest.fail("nothing to say"))
+    with pytest.raises(StartRefused, match="runs only on local"):
+        require_runnable(name, config)
+
+
+def test_local_is_runnable(config: ProjectConfig) -> None:
+    require_runnable("local", config)
+
+
+def test_an_unknown_backend_is_not_found_and_the_known_ones_are_named(config: ProjectConfig) -> None:
+    with pytest.raises(NotFound) as caught:
+        make_backend("gpu-sever", config)
+    assert caught.value.evidence == "The backends are local, gpu-server, cluster, workstation, lab."

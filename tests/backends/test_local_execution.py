@@ -1,0 +1,181 @@
+"""What becomes of local runs whose launcher, worker, folder or follower goes wrong."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from job_making import make_job
+from listening import Listener, SupervisorLost, cancel_after_five, lose_after_five
+
+from potato_ray.backends.base import Directive, Job
+from potato_ray.backends.local import LocalBackend, LocalSettings
+from potato_ray.backends.supervision import START_TIMEOUT_S
+from potato_ray.job.claim import LaunchFailed
+from potato_ray.job.folder import JobFolder, Processes
+
+
+@pytest.fixture
+def local() -> LocalBackend:
+    return LocalBackend()
+
+
+def processes_of(job: Job) -> Processes:
+    processes = JobFolder(job.folder).read_processes()
+    assert processes is not None
+    return processes
+
+
+def gone_soon(local: LocalBackend, job: Job) -> bool:
+    deadline = time.monotonic() + 5.0
+    while local.alive(job.folder) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return not local.alive(job.folder)
+
+
+def leave_running(local: LocalBackend, folder: Path) -> Job:
+    """A run that waits for ever, and whose follower is gone; the job to follow it again."""
+    job = make_job(folder, "wait")
+    heard = Listener(lose_after_five)
+    with pytest.raises(SupervisorLost):
+        local.execute(job, heard)
+    return replace(job, first_seq=len(heard.events))
+
+
+def test_a_launcher_that_died_while_nobody_followed_makes_the_run_interrupted(
+    local: LocalBackend, tmp_path: Path
+) -> None:
+    job = leave_running(local, tmp_path / "job")
+    os.kill(processes_of(job).launcher.pid, signal.SIGKILL)
+    assert gone_soon(local, job)
+    outcome = local.execute(job, Listener())
+    assert outcome.status == "interrupted"
+    assert outcome.next_step == "Start the run again."
+
+
+def test_a_launcher_that_dies_while_followed_makes_the_run_killed(
+    local: LocalBackend, tmp_path: Path
+) -> None:
+    job = make_job(tmp_path / "job", "wait")
+
+    def kill_after_five(heard: Listener) -> Directive:
+        if heard.n_steps >= 5:
+            os.kill(processes_of(job).launcher.pid, signal.SIGKILL)
+        return Directive()
+
+    outcome = local.execute(job, Listener(kill_after_five))
+    assert (outcome.status, outcome.error_code) == ("error", "killed")
+    assert gone_soon(local, job)
+
+
+def test_a_worker_that_is_killed_is_explained(local: LocalBackend, tmp_path: Path) -> None:
+    outcome = local.execute(make_job(tmp_path / "job", "die"), Listener())
+    assert (outcome.status, outcome.error_code) == ("error", "killed")
+    assert "most likely" in outcome.message
+    assert outcome.peak_rss_mb > 1
+
+
+def test_a_run_over_its_wall_clock_has_ended_before_its_stubborn_worker_is_gone(
+    local: LocalBackend, tmp_path: Path
+) -> None:
+    job = make_job(tmp_path / "job", "stubborn", max_wall_s=1.5, grace_s=2.0)
+    alive_at_the_note: list[bool] = []
+
+    def watch(heard: Listener) -> Directive:
+        if heard.notes and not alive_at_the_note:
+            alive_at_the_note.append(local.alive(job.folder))
+        return Directive()
+
+    heard = Listener(watch)
+    outcome = local.execute(job, heard)
+    assert [note["error_code"] for note in heard.notes] == ["wall_clock"]
+    assert heard.notes[0]["message"].startswith(
+        "Stopped: the run took longer than model_training.max_wall_seconds"
+    )
+    assert alive_at_the_note == [True]
+    assert outcome.error_code == "wall_clock"
+    assert not local.alive(job.folder)
+
+
+def test_a_cancelled_run_has_ended_when_the_grace_is_over_and_its_worker_is_killed(
+    local: LocalBackend, tmp_path: Path
+) -> None:
+    job = make_job(tmp_path / "job", "stubborn")
+    heard = Listener(cancel_after_five)
+    assert local.execute(job, heard).status == "cancelled"
+    assert gone_soon(local, job)
+    assert {note["error_code"] for note in heard.notes} <= {"cancelled"}
+
+
+def test_a_cancel_that_came_while_nobody_followed_is_carried_out(local: LocalBackend, tmp_path: Path) -> None:
+    job = leave_running(local, tmp_path / "job")
+    outcome = local.execute(job, Listener(lambda heard: Directive(cancel=True, grace_s=1.0)))
+    assert outcome.status == "cancelled"
+
+
+def test_a_removed_job_folder_ends_the_run(local: LocalBackend, tmp_path: Path) -> None:
+    job = make_job(tmp_path / "job", "wait")
+
+    def remove_after_five(heard: Listener) -> Directive:
+        if heard.n_steps >= 5 and job.folder.exists():
+            job.folder.rename(tmp_path / "elsewhere")
+        return Directive()
+
+    outcome = local.execute(job, Listener(remove_after_five))
+    assert (outcome.status, outcome.error_code) == ("error", "backend_failed")
+    assert "job folder was removed" in outcome.message
+    moved = replace(job, folder=tmp_path / "elsewhere")
+    local.execute(moved, Listener(lambda heard: Directive(cancel=True, grace_s=0.0)))
+    assert gone_soon(local, moved)
+
+
+def test_a_spec_that_cannot_be_read_is_said(local: LocalBackend, tmp_path: Path) -> None:
+    job = make_job(tmp_path / "job")
+    JobFolder(job.folder).spec.write_text('{"v": 99}')
+    outcome = local.execute(job, Listener())
+    assert (outcome.status, outcome.error_code) == ("error", "bad_spec")
+    assert outcome.next_step
+
+
+def test_a_launcher_that_cannot_start_fails_the_run_with_its_words(tmp_path: Path) -> None:
+    def start(folder: Path) -> None:
+        raise LaunchFailed("launch_failed", "No space left.", "Free some.")
+
+    outcome = LocalBackend(start=start).execute(make_job(tmp_path / "job"), Listener())
+    assert (outcome.error_code, outcome.message, outcome.next_step) == (
+        "backend_failed",
+        "No space left.",
+        "Free some.",
+    )
+
+
+def test_a_launcher_that_stays_silent_is_given_up_at_the_deadline(tmp_path: Path) -> None:
+    now = [0.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    local = LocalBackend(start=lambda folder: None, clock=lambda: now[0], sleep=sleep)
+    outcome = local.execute(make_job(tmp_path / "job"), Listener())
+    assert outcome.error_code == "backend_failed"
+    assert START_TIMEOUT_S <= now[0] < START_TIMEOUT_S + 1
+
+
+def test_a_second_start_of_the_same_job_follows_the_first(tmp_path: Path) -> None:
+    local = LocalBackend()
+    job = make_job(tmp_path / "job")
+
+    def start_twice(folder: Path) -> None:
+        local._start_launcher(folder)
+        raise LaunchFailed("already_launched", "A living launcher holds its lock.")
+
+    assert LocalBackend(start=start_twice).execute(job, Listener()).status == "success"
+
+
+def test_a_spare_that_is_not_there_means_a_cold_start(tmp_path: Path) -> None:
+    local = LocalBackend(settings=LocalSettings(spare=tmp_path / "no-socket"))
+    assert local.execute(make_job(tmp_path / "job"), Listener()).status == "success"
