@@ -5,16 +5,19 @@ A worker finds them as `stub_trainers:NAME`, with this folder on its PYTHONPATH.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 from potato_ray.trainers import kinds
 from potato_ray.trainers.base import Licence, Prediction, Requirement, Trainer, TrainerError
 
 IDLE = [sys.executable, "-c", "import time; time.sleep(600)"]
+START_IDLE = [sys.executable, "-c", f"import subprocess; subprocess.Popen({IDLE!r}, start_new_session=True)"]
 
 
 class Majority(Trainer):
@@ -68,9 +71,9 @@ class Facts(Majority):
         names = ("OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "HF_HOME", "SECRET_TOKEN")
         for name in names:
             context.reporter.log("{}={}".format(name, os.environ.get(name, "unset")))
-        context.reporter.log("sigint blocked: {}".format(signal.SIGINT in signal.pthread_sigmask(0, ())))
-        context.reporter.log("cwd: {}".format(os.getcwd()))
-        context.reporter.log("path: {}".format(os.pathsep.join(sys.path)))
+        context.reporter.log(f"sigint blocked: {signal.SIGINT in signal.pthread_sigmask(0, ())}")
+        context.reporter.log(f"cwd: {Path.cwd()}")
+        context.reporter.log(f"path: {os.pathsep.join(sys.path)}")
 
 
 class Silent(Majority):
@@ -86,7 +89,7 @@ class Native(Majority):
 
     def misbehave(self, context):
         context.reporter.status("fitting", "native")
-        pow(7, 10**9)
+        hashlib.pbkdf2_hmac("sha256", b"password", b"salt", 10**9)
 
 
 class Hungry(Majority):
@@ -111,16 +114,9 @@ class Family(Majority):
     """Leaves a child in its group and a grandchild in a session of its own."""
 
     def misbehave(self, context):
-        child = subprocess.Popen(IDLE)
-        stray = subprocess.Popen(
-            [
-                sys.executable,
-                "-c",
-                "import subprocess; subprocess.Popen({!r}, start_new_session=True)".format(IDLE),
-            ]
-        )
-        stray.wait()
-        context.reporter.log("child {}".format(child.pid))
+        subprocess.Popen(IDLE)
+        subprocess.run(START_IDLE, check=True)
+        context.reporter.status("fitting", "family")
         if self.stays:
             time.sleep(600)
 
