@@ -28,9 +28,9 @@ from potato_ray.job.environment import (
     start_key,
     worker_environment,
 )
-from potato_ray.job.folder import JobFolder, ProcessId, read_json, write_json
+from potato_ray.job.folder import JobFolder, ProcessId
 
-ADDRESS_FILE = "spare.json"
+LOG_FILE = "spare.log"
 DEFAULT_TRAINERS = ("sklearn-text",)
 TAKE_TIMEOUT_S = 5.0
 _READY = b"r"
@@ -65,21 +65,13 @@ def _ask(address: Path, request: Mapping[str, Any]) -> dict[str, Any]:
     return body if isinstance(body, dict) else {}
 
 
-def spare_address(state_dir: Path) -> Path | None:
-    """Where the keeper of this state folder has its spare listen; None when it keeps none."""
-    try:
-        body = read_json(state_dir / ADDRESS_FILE)
-    except (OSError, ValueError):
-        return None
-    return Path(str(body["address"])) if body is not None and "address" in body else None
-
-
 class SpareKeeper:
     """Keeps one spare worker ready. Its owner's death ends a spare that has no job yet.
 
-    `state_dir`: where other processes of the project find the spare's address (`spare_address`).
-    `trainers`: whose libraries (Trainer.preload) are imported ahead. `num_threads` and `env` must be
-    those of the jobs to come, or the spare will not fit them. Safe to use from several threads.
+    `address` is where the present spare listens (take_spare), None while there is none. What a spare
+    has to complain of goes to `state_dir`/spare.log. `trainers`: whose libraries (Trainer.preload) are
+    imported ahead. `num_threads` and `env` must be those of the jobs to come, or the spare will not fit
+    them. Safe to use from several threads.
     """
 
     def __init__(
@@ -95,18 +87,16 @@ class SpareKeeper:
         self.python = python
         self.num_threads = num_threads
         self.env = dict(env or {})
-        self._directory = Path(tempfile.mkdtemp(prefix="spare-", dir=_short_directory()))
-        self.address = self._directory / "socket"
+        self.address: Path | None = None
         self._line: socket.socket | None = None
         self._ready = False
         self._lock = threading.RLock()
-        write_json(state_dir / ADDRESS_FILE, {"address": str(self.address)})
 
     def ensure(self) -> None:
         """Start a spare unless one waits already or is starting. Raises OSError when it can't."""
         with self._lock:
             if not self._is_there():
-                self._line = self._start()
+                self._start()
 
     def wait_ready(self, timeout_s: float) -> bool:
         """Wait until the spare has loaded everything; False when it did not within `timeout_s`."""
@@ -118,49 +108,46 @@ class SpareKeeper:
     def take(self, folder: JobFolder | Path) -> ProcessId | None:
         """Give a job to the spare; None when there is none or it does not fit: start cold then."""
         folder = folder if isinstance(folder, JobFolder) else JobFolder(folder)
-        with self._lock:
-            return take_spare(self.address, folder, self.python) if self._is_there() else None
+        address = self.address if self._is_there() else None
+        return take_spare(address, folder, self.python) if address is not None else None
 
     def close(self) -> None:
         """Let an unused spare end; one that has a job goes on."""
         with self._lock:
             self._forget()
-            shutil.rmtree(str(self._directory), ignore_errors=True)
-            try:
-                (self.state_dir / ADDRESS_FILE).unlink()
-            except OSError:
-                pass
 
-    def _start(self) -> socket.socket:
-        """Start a spare; returns this side's end of the line to it."""
+    def _start(self) -> None:
+        # The spare removes this folder when it takes a job or ends.
+        address = Path(tempfile.mkdtemp(prefix="spare-", dir=_short_directory())) / "socket"
         mine, theirs = socket.socketpair()
         try:
             self._start_process(theirs)
-            mine.sendall(json.dumps(self._instructions()).encode("ascii") + b"\n")
+            mine.sendall(json.dumps(self._instructions(address)).encode("ascii") + b"\n")
         except BaseException:
             mine.close()
+            address.parent.rmdir()
             raise
         finally:
             theirs.close()
-        return mine
+        self._line, self.address = mine, address
 
     def _start_process(self, theirs: socket.socket) -> None:
         command = start.command(self.python, "spare_launcher", bare=True)
-        with subprocess.Popen(
+        with (self.state_dir / LOG_FILE).open("wb") as log, subprocess.Popen(
             command,
             stdin=theirs.fileno(),
             stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+            stderr=log,
             env=inherited(os.environ),
             cwd="/",
             start_new_session=True,
         ):
             pass  # its first process ends at once; the detached one is not our child
 
-    def _instructions(self) -> dict[str, Any]:
+    def _instructions(self, address: Path) -> dict[str, Any]:
         environment = general_environment(inherited(os.environ), self.num_threads, self.env)
         return {
-            "address": str(self.address),
+            "address": str(address),
             "key": start_key(self.python, start.code_root(start.__file__), environment),
             "environment": environment,
             "trainers": list(self.trainers),
@@ -185,7 +172,11 @@ class SpareKeeper:
     def _forget(self) -> None:
         if self._line is not None:
             self._line.close()
+        if self.address is not None:
+            # A spare that was killed could not do it.
+            shutil.rmtree(str(self.address.parent), ignore_errors=True)
         self._line = None
+        self.address = None
         self._ready = False
 
 

@@ -40,6 +40,7 @@ def main(_arguments: Sequence[str]) -> int:
     spare = SpareLauncher(owner, instructions)
     claim = spare.wait()
     if claim is not None:
+        _log_to(claim.folder.launcher_log)
         claim.supervise(spare.signals)
     return 0
 
@@ -61,8 +62,6 @@ class SpareLauncher:
         while not self.signals.terminated and os.waitpid(self.worker, os.WNOHANG)[0] == 0:
             ready = self.signals.wait(LOOK_EVERY_S, self._sources())
             if self.owner in ready:
-                self._close()
-                self._remove_directory()
                 break
             if self._said in ready:
                 self._pass_on()
@@ -74,13 +73,6 @@ class SpareLauncher:
         kill(descendants(os.getpid()))
         return None
 
-    def _remove_directory(self) -> None:
-        """Leave nothing behind an owner that could not clean up itself."""
-        try:
-            self.address.parent.rmdir()
-        except OSError:
-            pass  # the owner has removed it itself
-
     def _sources(self) -> list[Any]:
         said = [self._said] if self._said >= 0 else []
         return [self.owner, self._listener, *said]
@@ -88,7 +80,6 @@ class SpareLauncher:
     def _start_worker(self, instructions: dict[str, Any]) -> tuple[int, int, int]:
         control_out, control_in = os.pipe()
         said_out, said_in = os.pipe()
-        nothing = os.open(os.devnull, os.O_WRONLY)
         name, _, value = self.marker.partition("=")
         worker = child.spawn(
             start.command(sys.executable, "worker", "--spare", *instructions["trainers"]),
@@ -96,9 +87,9 @@ class SpareLauncher:
             folder=tempfile.gettempdir(),
             stdin=control_out,
             stdout=said_in,
-            stderr=nothing,
+            stderr=2,
         )
-        for descriptor in (control_out, said_in, nothing):
+        for descriptor in (control_out, said_in):
             os.close(descriptor)
         return said_out, control_in, worker
 
@@ -150,8 +141,9 @@ class SpareLauncher:
         self._listener.close()
         try:
             self.address.unlink()
+            self.address.parent.rmdir()
         except OSError:
-            pass  # the owner has removed the folder already
+            pass  # somebody tidied /tmp
         self.owner.close()
 
 
@@ -164,12 +156,16 @@ def _take_over_stdin() -> socket.socket:
     return line
 
 
+def _log_to(path: Path) -> None:
+    log = os.open(str(path), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    os.dup2(log, 2)
+    os.close(log)
+
+
 def _listen(address: Path) -> socket.socket:
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     mask = os.umask(0o177)
     try:
-        if address.exists():
-            address.unlink()  # left by a spare that was killed
         listener.bind(str(address))
     finally:
         os.umask(mask)
