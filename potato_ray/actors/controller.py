@@ -32,7 +32,6 @@ from potato_ray.registry.runs import NewRun, Reservation, Run
 from potato_ray.registry.states import State
 from potato_ray.registry.store import Registry
 from potato_ray.starting import HTTP_STATUS, StartPlan, StartRequest, plan_start
-from potato_ray.trainers.registry import offered_trainer
 from potato_ray.writeback import Replay, WritebackSettings, withdraw
 
 logger = logging.getLogger(__name__)
@@ -52,7 +51,7 @@ class RunController:
         self.registry = Registry(config.registry_path, project=config.annotation_task_name)
         self.reader = RegistryReader(config.registry_path, project=config.annotation_task_name)
         self.backends: dict[str, Backend] = {}
-        self.spare = SpareKeeper(_preloaded(), num_threads=config.model_training.num_threads)
+        self.spare = SpareKeeper(config.state_dir, num_threads=config.model_training.num_threads)
         self._spare_lock = asyncio.Lock()
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="registry-writer")
         self._ways: dict[str, RunWay] = {}
@@ -382,9 +381,3 @@ def _unexpected() -> PotatoRayError:
         code="backend_failed",
         next_step="Look at the server's log, which holds the details.",
     )
-
-
-def _preloaded() -> tuple[str, ...]:
-    """What a spare worker loads ahead: the libraries of the trainer that starts most often."""
-    trainer = offered_trainer("sklearn-text")
-    return trainer.preload if trainer is not None else ()

@@ -30,12 +30,9 @@ def cards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def worker_sees(config: ProjectConfig, run_id: str) -> str:
-    """CUDA_VISIBLE_DEVICES of a run's worker."""
-    process = folder_of(config, run_id).read_processes()
-    assert process is not None
-    assert process.worker is not None
-    variables = Path(f"/proc/{process.worker.pid}/environ").read_text().split("\0")
-    return dict(each.partition("=")[::2] for each in variables).get("CUDA_VISIBLE_DEVICES", "absent")
+    """CUDA_VISIBLE_DEVICES of a run's worker, as its trainer found it."""
+    messages = [str(event.get("message")) for event in reader_of(config).events(run_id)]
+    return next(each.partition("=")[2] for each in messages if each.startswith("CUDA_VISIBLE_DEVICES="))
 
 
 def test_the_freest_card_is_taken_and_no_two_runs_share_one(
@@ -46,6 +43,7 @@ def test_the_freest_card_is_taken_and_no_two_runs_share_one(
     first, second = (start(session, "accelerated", act="wait") for _ in range(2))
     runs = [wait_until(config, run_id, in_step("rehearsing")) for run_id in (first, second)]
     assert [run.gpu_uuids for run in runs] == [(cards[1],), (cards[2],)]
+    assert [worker_sees(config, run_id) for run_id in (first, second)] == cards[1:]
     for run_id in (first, second):
         (folder_of(config, run_id).path / "go").touch()
         assert ended(config, run_id).state == State.SUCCESS

@@ -15,7 +15,7 @@ from potato_ray.starting import StartRequest
 
 MakeProject = Callable[..., ProjectConfig]
 OpenSession = Callable[[ProjectConfig], Session]
-DEADLINE_S = 60.0
+DEADLINE_S = 30.0
 
 
 def reader_of(config: ProjectConfig) -> RegistryReader:
@@ -36,6 +36,7 @@ def wait_until(config: ProjectConfig, run_id: str, true_of: Callable[[Run], bool
         run = reader.run(run_id)
         if true_of(run):
             return run
+        assert not run.ended, f"ended as {run.state}: {run.error_code} {run.error} {run.error_evidence}"
         assert time.monotonic() < deadline, f"still {run.status} ({run.step}) after {DEADLINE_S} s"
         time.sleep(0.02)
 

@@ -31,3 +31,7 @@ class cuda:  # noqa: N801 - torch's own name
     @staticmethod
     def get_device_name(index: int = 0) -> str:
         return "NVIDIA A100"
+
+
+def manual_seed(seed: int) -> None:
+    return None

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -32,6 +33,7 @@ from potato_ray.trainers.base import (
 )
 
 MINUTE_S = 60.0
+VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 class Rehearsal(Trainer):
@@ -56,6 +58,7 @@ class Rehearsal(Trainer):
     licence = Licence("Apache-2.0")
 
     def fit(self, context: FitContext) -> dict[str, float]:
+        context.reporter.log(f"{VISIBLE}={os.environ.get(VISIBLE, 'unset')}")
         context.reporter.status("fitting", "rehearsing")
         self._act(context)
         labels = [row["targets"][context.scheme.name] for row in context.rows("train")]
