@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import resource
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -17,6 +18,7 @@ _SET_PDEATHSIG = 1
 _SET_CHILD_SUBREAPER = 36
 _RESET_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)
 PARENT_CHECK_S = 0.5
+REAP_TIMEOUT_S = 10.0
 
 
 def spawn(
@@ -63,6 +65,15 @@ def detach() -> bool:
     if os.fork():
         os._exit(0)
     return True
+
+
+def reap(first: subprocess.Popen[bytes]) -> None:
+    """Take leave of the first process of a detached one, which ends at once unless something hangs."""
+    try:
+        first.wait(REAP_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        first.kill()
+        first.wait()
 
 
 def reset_signals() -> None:

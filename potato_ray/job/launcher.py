@@ -100,9 +100,10 @@ def _start_cold(folder: JobFolder, python: str) -> ProcessId:
             f"The launcher could not be started: {failure}",
             "Check that the interpreter and the job folder exist.",
         ) from failure
-    with process:
-        assert process.stdout is not None  # noqa: S101 - for the type checker
-        answer = _read_answer(process.stdout.fileno(), START_TIMEOUT_S)
+    assert process.stdout is not None  # noqa: S101 - for the type checker
+    with process.stdout as stdout:
+        answer = _read_answer(stdout.fileno(), START_TIMEOUT_S)
+    child.reap(process)
     return _understood(folder, answer)
 
 
@@ -128,7 +129,7 @@ def _understood(folder: JobFolder, answer: bytes) -> ProcessId:
         tail = _tail(folder.launcher_log)
         raise LaunchFailed(
             "launch_failed",
-            f"The launcher did not start its worker within {START_TIMEOUT_S:.0f} s. {tail}".rstrip(),
+            f"The launcher did not start its worker. {tail}".rstrip(),
             "Look at launcher.log in the job folder.",
         ) from None
     if "code" in body:

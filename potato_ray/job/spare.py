@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
-from potato_ray.job import start
+from potato_ray.job import child, start
 from potato_ray.job.claim import LaunchFailed, read_spec
 from potato_ray.job.environment import (
     LATE_VARIABLES,
@@ -133,16 +133,17 @@ class SpareKeeper:
 
     def _start_process(self, theirs: socket.socket) -> None:
         command = start.command(self.python, "spare_launcher", bare=True)
-        with (self.state_dir / LOG_FILE).open("wb") as log, subprocess.Popen(
-            command,
-            stdin=theirs.fileno(),
-            stdout=subprocess.DEVNULL,
-            stderr=log,
-            env=inherited(os.environ),
-            cwd="/",
-            start_new_session=True,
-        ):
-            pass  # its first process ends at once; the detached one is not our child
+        with (self.state_dir / LOG_FILE).open("wb") as log:
+            first = subprocess.Popen(
+                command,
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                env=inherited(os.environ),
+                cwd="/",
+                start_new_session=True,
+            )
+        child.reap(first)
 
     def _instructions(self, address: Path) -> dict[str, Any]:
         environment = general_environment(inherited(os.environ), self.num_threads, self.env)

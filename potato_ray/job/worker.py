@@ -22,7 +22,7 @@ from typing import Any, NoReturn, Sequence
 from potato_ray.job import child
 from potato_ray.job.claim import LaunchFailed, open_logs, read_spec
 from potato_ray.job.event_log import EventLog
-from potato_ray.job.events import EXIT_BAD_SPEC, EXIT_CANCELLED, EXIT_FINISHED
+from potato_ray.job.events import EXIT_CANCELLED, EXIT_FINISHED
 from potato_ray.job.failures import Failure, explain
 from potato_ray.job.folder import JobFolder
 from potato_ray.job.reporting import JobReporter, Stopped, StopSignal
@@ -32,8 +32,8 @@ FAREWELL_S = 10.0
 """How long exit handlers of libraries may take once the result is safe."""
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Work through one job; does not return when started by a launcher, see `_leave`."""
+def main(arguments: Sequence[str]) -> NoReturn:
+    """Work through one job and end the process with its exit code."""
     parser = argparse.ArgumentParser(prog="potato_ray.job.worker", description=__doc__.split("\n")[0])
     parser.add_argument("folder", nargs="?", type=Path, help="the job folder")
     parser.add_argument("--spare", nargs="*", metavar="TRAINER", help=argparse.SUPPRESS)
@@ -80,7 +80,10 @@ def _train(folder: JobFolder, spec: JobSpec, log: EventLog, stop: StopSignal) ->
 
 
 def _report(log: EventLog, failure: Failure) -> int:
-    log.write("error", code=failure.code, message=failure.message, next_step=failure.next_step)
+    try:
+        log.write("error", code=failure.code, message=failure.message, next_step=failure.next_step)
+    except OSError:
+        traceback.print_exc()  # a full disk; the exit code still speaks
     return failure.exit_code
 
 
@@ -133,4 +136,4 @@ def _leave(code: int) -> NoReturn:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]) or EXIT_BAD_SPEC)
+    main(sys.argv[1:])

@@ -142,3 +142,12 @@ def test_the_whole_thing_runs_under_python_3_8(make_job, tmp_path):
     assert end_of(job).code == 0
     assert any("Python 3.8" in line for line in job.events.read_text("utf-8").splitlines())
     wait_for(lambda: last(job, "result"), "the result")
+
+
+def test_a_worker_can_be_run_by_hand_to_look_at_a_failure(make_job):
+    job = make_job("Refusing")
+    command = [sys.executable, "-m", "potato_ray.job.worker", str(job.path)]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, env=environment, check=False)
+    assert done.returncode == 1
+    assert "TrainerError: The texts are empty." in done.stderr
