@@ -1,0 +1,180 @@
+"""A run's held-out scores: every split, the headline, and the pictures."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Set
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from potato_ray.bundle.reading import read_manifest, targets_of
+from potato_ray.errors import RunFailed
+from potato_ray.scoring import pictures
+from potato_ray.scoring.measures import MEASURES
+from potato_ray.scoring.split_scores import Prediction, SplitScores, answer_of, score_split
+
+NOT_SCORED = "not scored"
+HELD_OUT = ("val", "test")
+
+
+@dataclass(frozen=True)
+class Headline:
+    """The number that stands for a run: the main metric on one held-out split.
+
+    `low` and `high` are its 95 % bootstrap interval, `baseline` the score of a constant answer fitted
+    on the train split, `previous` the same metric of the previous run. `comparable` is False when
+    held-out items were moved into train.
+    """
+
+    metric: str
+    split: str
+    value: float
+    n_items: int
+    lower_is_better: bool
+    low: float | None = None
+    high: float | None = None
+    baseline: float | None = None
+    previous: float | None = None
+    comparable: bool = True
+
+
+@dataclass(frozen=True)
+class RunScores:
+    """All scores of a run. `metrics` are flat, their names carry the split (`val_macro_f1`)."""
+
+    scheme: str
+    kind: str
+    headline: Headline | None
+    metrics: Mapping[str, float]
+    splits: Mapping[str, SplitScores] = field(default_factory=dict)
+    note: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain JSON values, without NaN."""
+        body = asdict(self)
+        for split, scores in self.splits.items():
+            body["splits"][split]["coverage"] = scores.coverage
+        return body
+
+
+def score_run(
+    bundle: Path,
+    predictions: Path,
+    *,
+    selects_on_val: bool,
+    seed: int = 0,
+    previous: Mapping[str, float] | None = None,
+    exclude: Set[str] = frozenset(),
+) -> RunScores:
+    """Score a run's predictions.jsonl on the labelled val and test items of its bundle, by item.
+
+    A labelled item without a prediction counts as wrong. `previous` are an earlier run's flat metrics,
+    `exclude` items to leave out. The baseline is fitted on the train targets alone.
+    """
+    manifest = read_manifest(bundle)
+    scheme = manifest["schemas"][0]
+    said = read_predictions(predictions, scheme["name"], scheme["kind"])
+    train = list(targets_of(bundle, "train", scheme["name"]).values())
+    splits: dict[str, SplitScores] = {}
+    for split in HELD_OUT:
+        targets = targets_of(bundle, split, scheme["name"])
+        kept = {item: target for item, target in targets.items() if item not in exclude}
+        if kept:
+            rng = np.random.default_rng([seed, HELD_OUT.index(split)])
+            splits[split] = score_split(kept, said, scheme, train, rng)
+    headline = choose_headline(splits, scheme["kind"], selects_on_val, previous or {}, _comparable(manifest))
+    return RunScores(
+        scheme=scheme["name"],
+        kind=scheme["kind"],
+        headline=headline,
+        metrics=_flat(splits),
+        splits=splits,
+        note="" if headline else _why_not(splits, scheme["kind"]),
+    )
+
+
+def read_predictions(path: Path, scheme: str, kind: str) -> dict[str, Prediction]:
+    """The predictions of one scheme by item; of several for an item the last counts. Raises RunFailed."""
+    found: dict[str, Prediction] = {}
+    with path.open(encoding="utf-8", newline="\n") as handle:
+        for number, line in enumerate(handle, start=1):
+            try:
+                row = json.loads(line)
+                if row["schema_name"] == scheme:
+                    found[row["instance_id"]] = Prediction(
+                        answer_of(kind, row["payload"]), row.get("confidence")
+                    )
+            except (ValueError, KeyError, TypeError, AttributeError):
+                raise RunFailed(
+                    f"Line {number} of predictions.jsonl is no prediction.",
+                    code="no_result",
+                    next_step="Start the run again; if it happens again, look at the worker's stderr.log.",
+                ) from None
+    return found
+
+
+def choose_headline(
+    splits: Mapping[str, SplitScores],
+    kind: str,
+    selects_on_val: bool,
+    previous: Mapping[str, float],
+    comparable: bool,
+) -> Headline | None:
+    """The main metric on the first of val and test that has items; test first when the trainer chose on val."""
+    measure = MEASURES[kind]
+    order = reversed(HELD_OUT) if selects_on_val else HELD_OUT
+    split = next((name for name in order if name in splits), None)
+    if split is None or measure.MAIN not in splits[split].metrics:
+        return None
+    scores = splits[split]
+    low, high = scores.interval or (None, None)
+    return Headline(
+        metric=measure.MAIN,
+        split=split,
+        value=scores.metrics[measure.MAIN],
+        n_items=scores.n_items,
+        lower_is_better=measure.LOWER_IS_BETTER,
+        low=low,
+        high=high,
+        baseline=scores.baseline,
+        previous=previous.get(f"{split}_{measure.MAIN}"),
+        comparable=comparable,
+    )
+
+
+def _comparable(manifest: Mapping[str, Any]) -> bool:
+    forced = (manifest.get("stats") or {}).get("forced_train") or {}
+    return not forced.get("moved", 0)
+
+
+def _flat(splits: Mapping[str, SplitScores]) -> dict[str, float]:
+    metrics: dict[str, float] = {}
+    for split, scores in splits.items():
+        metrics |= {f"{split}_{name}": value for name, value in scores.metrics.items()}
+        metrics[f"{split}_coverage"] = scores.coverage
+        if scores.ece is not None:
+            metrics[f"{split}_ece"] = scores.ece
+    return metrics
+
+
+def _why_not(splits: Mapping[str, SplitScores], kind: str) -> str:
+    if not splits:
+        return NOT_SCORED
+    return f"{NOT_SCORED}: {MEASURES[kind].MAIN} is undefined where all answers are the same"
+
+
+def write_pictures(scores: RunScores, folder: Path) -> list[Path]:
+    """Draw each split's confusion matrix and reliability diagram into `folder`; the files' paths."""
+    written = []
+    for split, each in scores.splits.items():
+        title = f"{scores.scheme}, {split}: {each.n_items} items"
+        if each.confusion is not None:
+            svg = pictures.confusion_matrix(title=title, **each.confusion)
+            written.append(pictures.write(folder, f"{split}_confusion_matrix.svg", svg))
+        if each.ece is not None:
+            svg = pictures.reliability(each.bins, each.ece, title=title)
+            written.append(pictures.write(folder, f"{split}_reliability.svg", svg))
+    return written

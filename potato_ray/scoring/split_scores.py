@@ -1,0 +1,161 @@
+"""The scores of one split: metrics, interval, baseline, and what a person wants to look at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from potato_ray.scoring import classification, multilabel, ordinal
+from potato_ray.scoring.calibration import reliability
+from potato_ray.scoring.intervals import percentile_interval
+from potato_ray.scoring.measures import ANSWER_KEYS, MEASURES, resampled
+from potato_ray.trainers import kinds
+
+MAX_MISTAKES = 50
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a run said of one item: the answer, and how sure it was (0..1 or None)."""
+
+    answer: Any
+    confidence: float | None
+
+
+@dataclass(frozen=True)
+class SplitScores:
+    """One split's scores; `metrics` have no split in their names.
+
+    `interval` and `baseline` belong to the main metric. `confusion` is {"labels", "predicted",
+    "matrix"} with rows of human labels; `bins` and `ece` are there where predictions have confidences;
+    `mistakes` are the most confident wrong items.
+    """
+
+    n_items: int
+    n_predicted: int
+    metrics: Mapping[str, float]
+    interval: tuple[float, float] | None = None
+    baseline: float | None = None
+    baseline_answer: Any = None
+    confusion: Mapping[str, Any] | None = None
+    per_label: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    bins: Sequence[Mapping[str, Any]] = ()
+    ece: float | None = None
+    mistakes: Sequence[Mapping[str, Any]] = ()
+
+    @property
+    def coverage(self) -> float:
+        """The share of the labelled items that got a prediction."""
+        return self.n_predicted / self.n_items
+
+
+def score_split(
+    targets: Mapping[str, Any],
+    predictions: Mapping[str, Prediction],
+    scheme: Mapping[str, Any],
+    train: Sequence[Any],
+    rng: np.random.Generator,
+) -> SplitScores:
+    """Score the predictions of the items in `targets` (not empty); the baseline is fitted on `train`."""
+    kind = str(scheme["kind"])
+    measure = MEASURES[kind]
+    truth = list(targets.values())
+    said = [predictions.get(item) for item in targets]
+    answers = [each.answer if each is not None else None for each in said]
+    constant = measure.baseline(train, scheme) if train else None
+    bins, ece = _reliability(kind, truth, said)
+    return SplitScores(
+        n_items=len(truth),
+        n_predicted=sum(each is not None for each in said),
+        metrics=measure.metrics(truth, answers, scheme),
+        interval=percentile_interval(resampled(measure, truth, answers, scheme, rng)),
+        baseline=_constant_score(measure, truth, constant, scheme),
+        baseline_answer=constant,
+        confusion=_confusion(kind, truth, answers, scheme),
+        per_label=_per_label(kind, truth, answers),
+        bins=bins,
+        ece=ece,
+        mistakes=_mistakes(kind, targets, said),
+    )
+
+
+def _constant_score(
+    measure: Any, truth: Sequence[Any], constant: Any, scheme: Mapping[str, Any]
+) -> float | None:
+    if constant is None:
+        return None
+    found: float | None = measure.metrics(truth, [constant] * len(truth), scheme).get(measure.MAIN)
+    return found
+
+
+def _confusion(
+    kind: str, truth: Sequence[Any], answers: Sequence[Any | None], scheme: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    if kind not in (kinds.NOMINAL, kinds.ORDINAL):
+        return None
+    labels, matrix = classification.confusion(truth, answers)
+    if kind == kinds.ORDINAL:
+        order = [label for label in ordinal.scale_of(truth, scheme) if label in labels]
+        place = [labels.index(label) for label in order]
+        labels, matrix = order, matrix[np.ix_(place, [*place, len(labels)])]
+    predicted = [*labels, "other or none"]
+    if not matrix[:, -1].any():
+        predicted, matrix = list(labels), matrix[:, :-1]
+    return {"labels": labels, "predicted": predicted, "matrix": matrix.tolist()}
+
+
+def _per_label(
+    kind: str, truth: Sequence[Any], answers: Sequence[Any | None]
+) -> Mapping[str, Mapping[str, float]]:
+    if kind in (kinds.NOMINAL, kinds.ORDINAL):
+        return classification.per_label(truth, answers)
+    return multilabel.per_label(truth, answers) if kind == kinds.MULTILABEL else {}
+
+
+def _reliability(
+    kind: str, truth: Sequence[Any], said: Sequence[Prediction | None]
+) -> tuple[list[dict[str, Any]], float | None]:
+    if kind not in (kinds.NOMINAL, kinds.ORDINAL, kinds.MULTILABEL):
+        return [], None
+    sure = [
+        (each.confidence, _is_right(kind, target, each.answer))
+        for target, each in zip(truth, said, strict=True)
+        if each is not None and each.confidence is not None
+    ]
+    if not sure:
+        return [], None
+    return reliability([confidence for confidence, _ in sure], [right for _, right in sure])
+
+
+def _is_right(kind: str, target: Any, answer: Any) -> bool:
+    if kind == kinds.MULTILABEL:
+        return isinstance(answer, list | tuple) and set(map(str, answer)) == set(map(str, target))
+    return bool(answer == target)
+
+
+def _mistakes(
+    kind: str, targets: Mapping[str, Any], said: Sequence[Prediction | None]
+) -> list[dict[str, Any]]:
+    """At most MAX_MISTAKES wrong items: the most confident first; for numbers the largest errors."""
+    wrong = [
+        {"instance_id": item, "target": target, "predicted": each.answer, "confidence": each.confidence}
+        for (item, target), each in zip(targets.items(), said, strict=True)
+        if each is not None and not _is_right(kind, target, each.answer)
+    ]
+    if kind == kinds.CONTINUOUS:
+        wrong.sort(key=lambda row: -_error(row["target"], row["predicted"]))
+    else:
+        wrong.sort(key=lambda row: -(row["confidence"] or 0.0))
+    return wrong[:MAX_MISTAKES]
+
+
+def _error(target: Any, predicted: Any) -> float:
+    return abs(float(target) - float(predicted)) if isinstance(predicted, int | float) else float("inf")
+
+
+def answer_of(kind: str, payload: Mapping[str, Any]) -> Any:
+    """The answer in a prediction's payload, None when it is not there."""
+    return payload.get(ANSWER_KEYS[kind])
