@@ -121,8 +121,10 @@ class SpareKeeper:
         address = Path(tempfile.mkdtemp(prefix="spare-", dir=_short_directory())) / "socket"
         mine, theirs = socket.socketpair()
         try:
-            self._start_process(theirs)
+            # Sent ahead: should this process die now, the spare still knows which folder to remove.
+            mine.settimeout(TAKE_TIMEOUT_S)
             mine.sendall(json.dumps(self._instructions(address)).encode("ascii") + b"\n")
+            self._start_process(theirs)
         except BaseException:
             mine.close()
             address.parent.rmdir()
