@@ -124,6 +124,7 @@ class SpareKeeper:
             # Sent ahead: should this process die now, the spare still knows which folder to remove.
             mine.settimeout(TAKE_TIMEOUT_S)
             mine.sendall(json.dumps(self._instructions(address)).encode("ascii") + b"\n")
+            mine.settimeout(None)
             self._start_process(theirs)
         except BaseException:
             mine.close()
