@@ -17,7 +17,7 @@ def resample_sums(
     rng: np.random.Generator,
     n_resamples: int = N_RESAMPLES,
 ) -> np.ndarray:
-    """The main metric of resamples of the items; `per_item` has shape (n_items, k), the result (n_resamples,).
+    """The main metric of resamples of the items, shape (n_resamples,); `per_item` has shape (n_items, k).
 
     A resample of n items is n draws with replacement; only how often each item was drawn matters.
     """

@@ -24,9 +24,12 @@ from potato_ray.trainers import kinds
 class Measure(Protocol):
     """What every scoring module offers. `truth` are targets, `answers` predicted values or None."""
 
-    MAIN: str
-    LOWER_IS_BETTER: bool
-    METRICS: tuple[str, ...]
+    @property
+    def MAIN(self) -> str: ...  # noqa: N802 - a constant of the module
+    @property
+    def LOWER_IS_BETTER(self) -> bool: ...  # noqa: N802
+    @property
+    def METRICS(self) -> tuple[str, ...]: ...  # noqa: N802
 
     def metrics(
         self, truth: Sequence[Any], answers: Sequence[Any | None], scheme: Mapping[str, Any]

@@ -123,7 +123,7 @@ def choose_headline(
     previous: Mapping[str, float],
     comparable: bool,
 ) -> Headline | None:
-    """The main metric on the first of val and test that has items; test first when the trainer chose on val."""
+    """The main metric on the first of val and test with items; test first if the trainer chose on val."""
     measure = MEASURES[kind]
     order = reversed(HELD_OUT) if selects_on_val else HELD_OUT
     split = next((name for name in order if name in splits), None)

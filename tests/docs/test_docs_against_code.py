@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 from potato_ray import errors
 from potato_ray.cli.app import app
 from potato_ray.job import events
+from potato_ray.scoring.measures import MEASURES
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "potato_ray"
@@ -93,6 +94,12 @@ def test_the_error_tree_in_the_docstring_is_complete() -> None:
 @pytest.mark.parametrize("name", events.NAMES)
 def test_every_event_is_documented(name: str) -> None:
     assert f"`{name}`" in documented("job-folder.md")
+
+
+@pytest.mark.parametrize("kind", MEASURES)
+def test_every_metric_is_documented_in_the_row_of_its_kind(kind: str) -> None:
+    row = next(line for line in documented("scores.md").splitlines() if line.startswith(f"| `{kind}` |"))
+    assert [name for name in MEASURES[kind].METRICS if f"`{name}`" not in row] == []
 
 
 def test_the_readme_commands_exist() -> None:
