@@ -142,6 +142,7 @@ class _Build:
             self.request.aggregation,
             reading.table.labels,
             self.request.split_seed,
+            self.poll.now,
         )
 
     def _targets(self, index: ItemIndex, resolution: Resolution) -> dict[str, Any]:
