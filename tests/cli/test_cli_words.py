@@ -1,0 +1,140 @@
+"""What the commands read and print: parameters, texts to predict on, logs, errors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from potato_ray.cli.output import duration, when
+from potato_ray.cli.predicting import rows_of
+from potato_ray.cli.progress import follow, step_line
+from potato_ray.cli.running import parse_params
+from potato_ray.cli.summary import score_line
+from potato_ray.errors import NotFound, ProjectUnreadable, StartRefused
+from potato_ray.project.paths import ProjectPaths
+from potato_ray.registry.runs import Run
+from potato_ray.registry.states import State
+from potato_ray.run_log import log_lines
+
+
+def a_run(**fields: object) -> Run:
+    values = {"run_id": "r", "project": "p", "trainer": "t", "schemas": ("s",), "kinds": ("nominal",)}
+    values |= {"params": {}, "backend": "local", "state": State.RUNNING, "attempt": 1}
+    values |= {"trigger": "cli", "created_at": 0.0, **fields}
+    return Run(**values)  # type: ignore[arg-type]
+
+
+def paths(folder: Path, text_key: str = "text") -> ProjectPaths:
+    return ProjectPaths(task_dir=folder, data_paths=(), output_dir=folder, text_key=text_key)
+
+
+def test_parameters_are_read_as_yaml() -> None:
+    given = ["min_instances=5", "calibrate=false", "classifier_kwargs={C: 2.5}", "classifier=SVC"]
+    assert parse_params(given) == {
+        "min_instances": 5,
+        "calibrate": False,
+        "classifier_kwargs": {"C": 2.5},
+        "classifier": "SVC",
+    }
+
+
+@pytest.mark.parametrize("pair", ["min_instances", "=5", "kwargs={C: 2"])
+def test_a_parameter_that_cannot_be_read_is_refused(pair: str) -> None:
+    with pytest.raises(StartRefused) as refused:
+        parse_params([pair])
+    assert refused.value.next_step
+
+
+def test_a_text_file_has_one_text_a_line(tmp_path: Path) -> None:
+    file = tmp_path / "new.txt"
+    file.write_text("good\nbad, really\n", "utf-8")
+    rows = list(rows_of(file, paths(tmp_path)))
+    assert rows == [
+        {"instance_id": "1", "text": "good"},
+        {"instance_id": "2", "text": "bad, really"},
+    ]
+
+
+def test_records_keep_their_ids_and_use_the_projects_text_key(tmp_path: Path) -> None:
+    file = tmp_path / "new.jsonl"
+    file.write_text(json.dumps({"id": "a", "review": "good"}) + "\n" + json.dumps({"review": "bad"}) + "\n")
+    rows = list(rows_of(file, paths(tmp_path, "review")))
+    assert [(row["instance_id"], row["text"]) for row in rows] == [("a", "good"), ("2", "bad")]
+
+
+def test_a_pair_of_texts_is_given_as_a_pair(tmp_path: Path) -> None:
+    file = tmp_path / "new.json"
+    file.write_text(json.dumps([{"id": "a", "text": ["one", "two"]}]))
+    (row,) = rows_of(file, paths(tmp_path))
+    assert row["texts"] == ["one", "two"]
+    assert "A. one" in row["text"]
+
+
+def test_a_record_without_text_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "new.csv"
+    file.write_text("id,body\n1,hello\n")
+    with pytest.raises(ProjectUnreadable, match=r"Record 1 of new\.csv has no text") as unreadable:
+        list(rows_of(file, paths(tmp_path)))
+    assert "body" in unreadable.value.evidence
+
+
+@pytest.mark.parametrize("name", ["absent.txt", "absent.csv"])
+def test_a_missing_file_is_named(tmp_path: Path, name: str) -> None:
+    with pytest.raises(NotFound, match=name):
+        list(rows_of(tmp_path / name, paths(tmp_path)))
+
+
+def test_the_score_line_says_what_the_score_is_compared_with() -> None:
+    headline = {"split": "val", "metric": "macro_f1", "value": 0.8, "low": 0.7, "high": 0.9}
+    headline |= {"n_items": 28, "baseline": 0.4, "previous": 0.75, "lower_is_better": False}
+    line = score_line(a_run(state=State.SUCCESS, scores={"headline": headline}))
+    assert line == (
+        "val macro_f1 0.800 (95 % interval 0.700 to 0.900, 28 items) · baseline 0.400 · previous run 0.750"
+    )
+
+
+def test_a_successful_run_without_a_score_says_so() -> None:
+    assert score_line(a_run(state=State.SUCCESS, scores={"headline": None})) == "not scored"
+
+
+def test_step_lines_say_what_a_run_does() -> None:
+    assert step_line(a_run(state=State.QUEUED, position=2)) == "waiting #2"
+    assert step_line(a_run(step="fitting")) == "running: fitting"
+    assert step_line(a_run(step="fitting", cancel_requested_at=1.0)) == "cancelling"
+
+
+def test_following_shows_each_step_once_and_ends_with_the_run(capsys: pytest.CaptureFixture[str]) -> None:
+    class Replies:
+        def __init__(self) -> None:
+            steps = ["fitting", "fitting", "scoring"]
+            self.left = [*(a_run(step=step) for step in steps), a_run(state=State.SUCCESS, step="")]
+
+        def run(self, run_id: str) -> Run:
+            return self.left.pop(0)
+
+    ended = follow(Replies(), "r", sleep=lambda s: None, terminal=False)  # type: ignore[arg-type]
+    assert ended.state == State.SUCCESS
+    assert capsys.readouterr().err.splitlines() == ["running: fitting", "running: scoring", "success"]
+
+
+def test_a_log_has_one_line_for_each_event_that_says_something() -> None:
+    events = [
+        {"event": "status", "t": 0.0, "phase": "fitting", "step": "fitting the model"},
+        {"event": "progress", "t": 1.0, "current": 1, "total": 2},
+        {"event": "log", "t": 2.0, "level": "warning", "message": "half of the texts are empty"},
+        {"event": "metric", "t": 3.0, "name": "train_loss", "value": 0.5, "step": 7},
+        {"event": "error", "t": 4.0, "code": "fit_failed", "message": "It failed.", "next_step": "Look."},
+    ]
+    assert list(log_lines(events)) == [
+        "1970-01-01T00:00:00Z fitting the model",
+        "1970-01-01T00:00:02Z WARNING: half of the texts are empty",
+        "1970-01-01T00:00:03Z train_loss = 0.5 (step 7)",
+        "1970-01-01T00:00:04Z ERROR (fit_failed): It failed. Look.",
+    ]
+
+
+def test_times_and_durations_are_readable() -> None:
+    assert when(0.0) == "1970-01-01 00:00:00 UTC"
+    assert [duration(s) for s in (0.25, 75.0, 7260.0)] == ["0.2 s", "1 min 15 s", "2 h 01 min"]
