@@ -2,7 +2,7 @@
 
 | kind | consensus | majority |
 |---|---|---|
-| nominal | the most probable label by Dawid and Skene | the label with most votes |
+| nominal | the most probable label, by Dawid and Skene | the label with most votes |
 | multilabel | for each label by itself: is "given" or "not given" more probable | which has more votes |
 | ordinal | the median label | the label with most votes |
 | continuous | the median | the median: a vote of numbers that hardly repeat would be drawn by lot |
@@ -182,16 +182,32 @@ _ITEMS_PER_POLL = 1000
 
 def _scores(table: AnswerTable, codes: NDArray[np.int32], n_labels: int, aggregation: str) -> Floats:
     """Posteriors or counts of votes, (n_items, n_labels)."""
+    scores = dawid_skene.votes(table.item_index, codes, len(table.items), n_labels)
     if aggregation == MAJORITY:
-        return dawid_skene.votes(table.item_index, codes, len(table.items), n_labels)
-    return dawid_skene.fit(
-        table.item_index,
-        table.annotator_index,
-        codes,
-        n_items=len(table.items),
-        n_annotators=len(table.annotators),
-        n_labels=n_labels,
-    ).posteriors
+        return scores
+    compared = _compared(table)
+    items, item_index = np.unique(table.item_index[compared], return_inverse=True)
+    if len(items):
+        scores[items] = dawid_skene.fit(
+            item_index,
+            table.annotator_index[compared],
+            codes[compared],
+            n_items=len(items),
+            n_annotators=len(table.annotators),
+            n_labels=n_labels,
+        ).posteriors
+    return scores
+
+
+def _compared(table: AnswerTable) -> Bools:
+    """Which answers come from annotators who share an item with somebody.
+
+    Of any other annotator nothing can be learnt, so his answers stand; in the model they could be
+    overruled just because his share of a label differs from that of the others.
+    """
+    shared = np.bincount(table.item_index)[table.item_index] > 1
+    compared: Bools = np.bincount(table.annotator_index[shared], minlength=len(table.annotators)) > 0
+    return compared[table.annotator_index]
 
 
 def _starts(table: AnswerTable) -> NDArray[np.intp]:

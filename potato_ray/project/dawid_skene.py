@@ -58,48 +58,52 @@ def fit(
     """Fit the model to answers: annotator `annotator_index[k]` gave `codes[k]` to `item_index[k]`.
 
     The three arrays are (n_answers,), an annotator answers an item at most once. It starts from each
-    item's shares of votes and stops when the bound rises by less than `tolerance`. Where no item has two
-    answers nothing can be learnt about anybody: the posteriors are then the answers themselves.
+    item's shares of votes and stops when the bound rises by less than `tolerance`.
     """
     n_answers = len(codes)
     if n_answers == 0:
         raise ValueError("there are no answers to fit")
     given = votes(item_index, codes, n_items, n_labels)
-    by_item = _answers_by_item(item_index, annotator_index, codes, (n_items, n_annotators, n_labels))
-    by_answer = by_item.T.tocsr()
     answers_per_item = given.sum(axis=1)
     posteriors = given / np.maximum(answers_per_item, 1.0)[:, None]
-    counts, log_confusion, priors = _maximise(by_answer, posteriors, n_labels)
-    bound, iteration, converged = -np.inf, 0, bool(answers_per_item.max() <= 1)
+    habits = annotator_index.astype(np.int64) * n_labels + codes
+    used = np.flatnonzero(np.bincount(habits))
+    by_item = _by_item(item_index, np.searchsorted(used, habits), (n_items, len(used)))
+    by_habit, annotators = by_item.T.tocsr(), used // n_labels
+    counts, log_confusion, priors = _maximise(by_habit, annotators, posteriors)
+    bound, iteration, converged = -np.inf, 0, False
     while not converged and iteration < max_iterations:
         iteration += 1
         posteriors = _expect(by_item, log_confusion, priors)
-        counts, log_confusion, priors = _maximise(by_answer, posteriors, n_labels)
+        counts, log_confusion, priors = _maximise(by_habit, annotators, posteriors)
         previous = bound
         bound = _bound(counts, log_confusion, priors, posteriors, answers_per_item) / n_answers
         converged = bound - previous < tolerance
-    confusion = np.exp(log_confusion).reshape(n_annotators, n_labels, n_labels).transpose(0, 2, 1)
+    confusion = np.zeros((n_annotators, n_labels, n_labels))
+    confusion[annotators, :, used % n_labels] = np.exp(log_confusion)
     return DawidSkene(posteriors, confusion, priors, iteration, float(bound), converged)
 
 
-def _answers_by_item(
-    item_index: Ints, annotator_index: Ints, codes: Ints, shape: tuple[int, int, int]
-) -> Any:
-    """A sparse 0/1 matrix: a row per item, a column per (annotator, label that he gave)."""
+def _by_item(item_index: Ints, habit_index: Ints, shape: tuple[int, int]) -> Any:
+    """A sparse 0/1 matrix: a row per item, a column per habit.
+
+    A habit is an annotator and a label that he gave at least once; other pairs need no place.
+    """
     from scipy.sparse import csr_matrix
 
-    n_items, n_annotators, n_labels = shape
-    columns = annotator_index.astype(np.int64) * n_labels + codes
-    ones = np.ones(len(codes))
-    return csr_matrix((ones, (item_index, columns)), shape=(n_items, n_annotators * n_labels))
+    return csr_matrix((np.ones(len(item_index)), (item_index, habit_index)), shape=shape)
 
 
-def _maximise(by_answer: Any, posteriors: Floats, n_labels: int) -> tuple[Floats, Floats, Floats]:
-    """Expected counts and log P(answer | true label), both (annotator x answer, true label), and priors."""
-    counts = np.maximum(by_answer @ posteriors, SMALLEST_COUNT)
-    by_annotator = counts.reshape(-1, n_labels, n_labels)
-    log_confusion = np.log(by_annotator / by_annotator.sum(axis=1, keepdims=True))
-    return counts, log_confusion.reshape(counts.shape), posteriors.mean(axis=0)
+def _maximise(by_habit: Any, annotators: Ints, posteriors: Floats) -> tuple[Floats, Floats, Floats]:
+    """Expected counts and log P(answer | true label), both (n_habits, n_labels), and the priors.
+
+    `annotators` are those of the habits, ascending.
+    """
+    counts = np.maximum(by_habit @ posteriors, SMALLEST_COUNT)
+    starts = np.flatnonzero(np.diff(annotators, prepend=-1))
+    sizes = np.diff(starts, append=len(annotators))
+    totals = np.repeat(np.add.reduceat(counts, starts, axis=0), sizes, axis=0)
+    return counts, np.log(counts / totals), posteriors.mean(axis=0)
 
 
 def _expect(by_item: Any, log_confusion: Floats, priors: Floats) -> Floats:
