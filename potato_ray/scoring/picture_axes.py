@@ -9,6 +9,12 @@ from dataclasses import dataclass
 from potato_ray.scoring import picture_sheet as sheet
 from potato_ray.scoring.picture_sheet import num, text
 
+# From which number on an axis counts in what.
+UNITS = ((1e6, 1e6, "M"), (1e5, 1e3, "k"))
+TOO_LARGE = 1e9
+MOST_DECIMALS = 6
+NOTHING = 1e-90  # below it, a number is drawn as 0
+
 
 @dataclass(frozen=True)
 class Axis:
@@ -25,11 +31,14 @@ class Axis:
         return self.start + (self.end - self.start) * (value - self.low) / (self.high - self.low)
 
     def tick_text(self, value: float) -> str:
-        """The number at a tick, with the decimals that the step between ticks needs."""
-        step = self.ticks[1] - self.ticks[0] if len(self.ticks) > 1 else abs(value) or 1.0
-        if value and (max(map(abs, self.ticks)) >= 1e5 or step < 1e-4):
-            return f"{value:.6g}"
-        return f"{value + 0.0:.{max(0, -math.floor(math.log10(step) + 1e-9))}f}"
+        """The number at a tick, with the decimals that the step between ticks needs; 250k, 1.5M."""
+        step, most = self.ticks[1] - self.ticks[0], max(map(abs, self.ticks))
+        size, unit = next(((size, unit) for least, size, unit in UNITS if most >= least), (1.0, ""))
+        decimals = max(0, -math.floor(math.log10(step / size) + 1e-9))
+        if most >= TOO_LARGE or decimals > MOST_DECIMALS:
+            return f"{value:.5g}"
+        shown = f"{value / size + 0.0:.{decimals}f}"
+        return shown + unit if value else shown
 
 
 def unit_axis(start: float, end: float) -> Axis:
@@ -40,8 +49,9 @@ def unit_axis(start: float, end: float) -> Axis:
 def nice_axis(values: Sequence[float], start: float, end: float, most: int, whole: bool = False) -> Axis:
     """An axis that holds all (finite) `values`, in about `most` steps; `whole` keeps ticks whole numbers."""
     low, high = min(values), max(values)
-    if low == high:
-        pad = 1.0 if whole else abs(low) * 0.1 or 1.0
+    size = max(abs(low), abs(high), NOTHING)
+    if high - low <= 1e-9 * size:
+        pad = max(1.0, 1e-6 * size) if whole or size == NOTHING else 0.1 * size
         low, high = low - pad, high + pad
     step = nice_step((high - low) / most)
     if whole:

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from potato_ray.scoring import picture_shades as shades
 from potato_ray.scoring import picture_sheet as sheet
 from potato_ray.scoring.picture_sheet import num, safe, text
 
 MOST_LABELS = 30
 OTHERS = "other labels"
-
-# From paper to strong; the cell's shade is one of N_SHADES + 1 steps by its share of the row.
-N_SHADES = 10
-LIGHT_RAMP = ("#f3f6fb", "#0a3f9e")
-DARK_RAMP = ("#22272e", "#a9c8ff")
 
 LABEL_ROOM = 108
 CELL_MOST = (112, 52)
@@ -22,6 +18,8 @@ CELL_LEAST = 36  # below it, a cell has no room for the share
 CELL_SMALL = 26
 LEAST_PX = 8  # counts that would be smaller are shortened
 WIDE_COLUMNS = 14  # more columns than this get small cells
+
+HIT_STYLE = ".potato-picture .hit rect { stroke: var(--ink); stroke-width: 1.5; }\n"
 
 
 @dataclass(frozen=True)
@@ -44,6 +42,7 @@ class Layout:
     cell_width: float
     cell_height: float
     width: float
+    names_height: float
     upward: bool
 
     @property
@@ -66,12 +65,13 @@ def confusion_matrix(
     if not labels:
         return sheet.empty_sheet(title, "There are no labelled items to compare with.")
     table = _table(labels, matrix, columns)
-    head, top = sheet.heading(title)
-    layout = _layout(table, top)
+    layout = _layout(table)
+    head, top = sheet.heading(title, layout.width)
+    layout = replace(layout, top=layout.top + top)
     below = layout.top + layout.cell_height * len(table.rows) + sheet.LINE_PX + 4
     note, height = sheet.caption(below, _note(table), layout.width)
     body = "\n".join([head, _names(table, layout), _cells(table, layout), note])
-    return sheet.sheet(title, _in_words(table), height, body, layout.width, _shade_style())
+    return sheet.sheet(title, _in_words(table), height, body, layout.width, shades.style() + HIT_STYLE)
 
 
 def _check_shape(labels: Sequence[str], matrix: Sequence[Sequence[int]], columns: list[str]) -> None:
@@ -102,7 +102,8 @@ def _table(labels: Sequence[str], matrix: Sequence[Sequence[int]], columns: list
     )
 
 
-def _layout(table: Table, top: float) -> Layout:
+def _layout(table: Table) -> Layout:
+    """The cells' places under a heading of no height."""
     n = len(table.columns)
     left = sheet.MARGIN + 16 + min(LABEL_ROOM, _widest(table.rows)) + 8
     room = sheet.WIDTH - sheet.MARGIN - left
@@ -112,13 +113,14 @@ def _layout(table: Table, top: float) -> Layout:
         width = max(CELL_LEAST, min(CELL_MOST[0], room / n))
     widest = _widest(table.columns)
     upward = widest > width - 4
-    names = min(LABEL_ROOM, widest) + 10 if upward else sheet.LINE_PX + 6
+    names = min(LABEL_ROOM, widest) + 10 if upward else sheet.LINE_PX + 6.0
     return Layout(
         left=left,
-        top=top + sheet.LINE_PX + names,
+        top=sheet.LINE_PX + names,
         cell_width=width,
         cell_height=min(CELL_MOST[1], width),
         width=max(sheet.WIDTH, left + n * width + sheet.MARGIN),
+        names_height=names,
         upward=upward,
     )
 
@@ -132,21 +134,21 @@ def _names(table: Table, layout: Layout) -> str:
     middle_x = layout.left + layout.cell_width * len(table.columns) / 2
     middle_y = layout.top + layout.cell_height * len(table.rows) / 2
     side = sheet.MARGIN + sheet.SMALL_PX
-    over = layout.top - (min(LABEL_ROOM, _widest(table.columns)) + 10 if layout.upward else sheet.LINE_PX + 6)
     drawn = [
-        text(middle_x, over, "predicted", "small muted", "middle"),
+        text(middle_x, layout.top - layout.names_height, "predicted", "small muted", "middle"),
         text(side, middle_y, "human", "small muted", "middle", upward=True),
     ]
     for i, name in enumerate(table.rows):
-        y = layout.top + (i + 0.5) * layout.cell_height + 4
-        drawn.append(_name(name, layout.left - 8, y, "end"))
-    for j, name in enumerate(table.columns):
-        x = layout.left + (j + 0.5) * layout.cell_width
-        if layout.upward:
-            drawn.append(_name(name, x + 4, layout.top - 6, "start", upward=True))
-        else:
-            drawn.append(_name(name, x, layout.top - 6, "middle"))
+        drawn.append(_name(name, layout.left - 8, layout.top + (i + 0.5) * layout.cell_height + 4, "end"))
+    drawn += [_column_name(name, j, layout) for j, name in enumerate(table.columns)]
     return "\n".join(drawn)
+
+
+def _column_name(name: str, j: int, layout: Layout) -> str:
+    x, y = layout.left + (j + 0.5) * layout.cell_width, layout.top - 6
+    if layout.upward:
+        return _name(name, x + 4, y, "start", upward=True)
+    return _name(name, x, y, "middle")
 
 
 def _name(name: str, x: float, y: float, anchor: str, upward: bool = False) -> str:
@@ -163,7 +165,7 @@ def _cells(table: Table, layout: Layout) -> str:
 def _cell(table: Table, layout: Layout, i: int, j: int) -> str:
     count, total = table.counts[i][j], sum(table.counts[i])
     x, y = layout.left + j * layout.cell_width, layout.top + i * layout.cell_height
-    level = round(N_SHADES * count / total) if total else 0
+    level = round(shades.N_SHADES * count / total) if total else 0
     right = " hit" if i == j else ""
     said = f"{table.rows[i]} → {table.columns[j]}: {count} of {total} ({percent(count, total)})"
     return (
@@ -238,51 +240,3 @@ def _row_in_words(table: Table, i: int) -> str:
     if left:
         parts.append(f"{left} as something else")
     return f"{table.rows[i]}: {sum(row)} items, {', '.join(parts)}."
-
-
-def _shade_style() -> str:
-    light = "\n".join(_shade_rules(level, LIGHT_RAMP) for level in range(N_SHADES + 1))
-    dark = "\n".join(_shade_rules(level, DARK_RAMP) for level in range(N_SHADES + 1))
-    return (
-        ".potato-picture .hit rect { stroke: var(--ink); stroke-width: 1.5; }\n"
-        f"{light}\n@media (prefers-color-scheme: dark) {{\n{dark}\n}}\n"
-    )
-
-
-def _shade_rules(level: int, ramp: tuple[str, str]) -> str:
-    fill = shade(level, ramp)
-    return (
-        f".potato-picture .s{level} rect {{ fill: {fill}; }} "
-        f".potato-picture .s{level} text {{ fill: {ink_on(fill)}; }}"
-    )
-
-
-def shade(level: int, ramp: tuple[str, str]) -> str:
-    """The colour (#rrggbb) at step `level` of N_SHADES between the two ends."""
-    low, high = (_channels(colour) for colour in ramp)
-    mixed = (round(a + (b - a) * level / N_SHADES) for a, b in zip(low, high, strict=True))
-    return "#" + "".join(f"{channel:02x}" for channel in mixed)
-
-
-def ink_on(fill: str) -> str:
-    """Black or white, whichever stands out more: at least 4.58:1 on any colour."""
-    return max("#000000", "#ffffff", key=lambda ink: contrast(ink, fill))
-
-
-def contrast(one: str, other: str) -> float:
-    """The WCAG 2 contrast ratio of two #rrggbb colours, 1 to 21."""
-    dark, light = sorted((_luminance(one), _luminance(other)))
-    return (light + 0.05) / (dark + 0.05)
-
-
-def _luminance(colour: str) -> float:
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in _unit(colour)]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
-def _unit(colour: str) -> list[float]:
-    return [channel / 255 for channel in _channels(colour)]
-
-
-def _channels(colour: str) -> list[int]:
-    return [int(colour[i : i + 2], 16) for i in (1, 3, 5)]

@@ -15,6 +15,7 @@ Point = tuple[float, float]
 RIGHT = 20
 PLOT_HEIGHT = 220
 MARKERS_PER_CURVE = 8
+AS_GOOD_AS_INFINITE = 1e100
 SAMPLE_WIDTH = 34
 
 # Four dashes and five markers: twenty curves differ without any colour.
@@ -66,15 +67,19 @@ def curves(series: Mapping[str, Sequence[Point]], title: str, x_label: str, y_la
 
 
 def _curve(name: str, points: Sequence[Point]) -> Curve:
-    placed = sorted(((float(x), float(y)) for x, y in points if math.isfinite(x)), key=lambda point: point[0])
+    placed = sorted(((float(x), float(y)) for x, y in points if _drawable(x)), key=lambda point: point[0])
     pieces: list[list[Point]] = [[]]
     for point in placed:
-        if math.isfinite(point[1]):
+        if _drawable(point[1]):
             pieces[-1].append(point)
         elif pieces[-1]:
             pieces.append([])
     kept = tuple(tuple(piece) for piece in pieces if piece)
     return Curve(name, kept, len(points) - sum(map(len, kept)))
+
+
+def _drawable(value: float) -> bool:
+    return math.isfinite(value) and abs(value) < AS_GOOD_AS_INFINITE
 
 
 def _axes(points: Sequence[Point], top: float) -> tuple[Axis, Axis]:
@@ -157,7 +162,7 @@ def _legend_row(curve: Curve, number: int, y: float) -> str:
 def _ending(curve: Curve) -> str:
     points = curve.points
     lost = f", {curve.n_not_finite} not finite" if curve.n_not_finite else ""
-    return f"last {points[-1][1]:.4g}{lost}" if points else f"{curve.n_not_finite} not finite"
+    return f"last {points[-1][1]:.5g}{lost}" if points else f"{curve.n_not_finite} not finite"
 
 
 def _in_words(made: Sequence[Curve], x_label: str, y_label: str) -> str:
@@ -167,11 +172,11 @@ def _in_words(made: Sequence[Curve], x_label: str, y_label: str) -> str:
 
 def _curve_in_words(curve: Curve) -> str:
     points = curve.points
-    lost = f" {curve.n_not_finite} points are not finite." if curve.n_not_finite else ""
+    lost = f" Points that are not finite: {curve.n_not_finite}." if curve.n_not_finite else ""
     if not points:
         return f"{curve.name}:{lost}"
     low, high = min(points, key=lambda p: p[1]), max(points, key=lambda p: p[1])
     return (
-        f"{curve.name}: {len(points)} points, from {points[0][1]:.4g} to {points[-1][1]:.4g}, "
-        f"lowest {low[1]:.4g} at {low[0]:g}, highest {high[1]:.4g} at {high[0]:g}.{lost}"
+        f"{curve.name}: {len(points)} points, from {points[0][1]:.5g} to {points[-1][1]:.5g}, "
+        f"lowest {low[1]:.5g} at {low[0]:g}, highest {high[1]:.5g} at {high[0]:g}.{lost}"
     )
