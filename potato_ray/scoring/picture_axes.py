@@ -56,7 +56,8 @@ def nice_axis(values: Sequence[float], start: float, end: float, most: int, whol
     step = nice_step((high - low) / most)
     if whole:
         step = max(1.0, step)
-    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    first = math.floor(low / step + 1e-9)
+    last = max(first + 1, math.ceil(high / step - 1e-9))
     ticks = tuple(i * step for i in range(first, last + 1))
     return Axis(ticks[0], ticks[-1], start, end, ticks)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from potato_ray.scoring import picture_axes, picture_confusion, picture_shades, picture_sheet, pictures
@@ -333,6 +333,8 @@ def test_ticks_have_the_decimals_that_they_need(values: list[float], shown: list
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.floats(-1e99, 1e99), min_size=1, max_size=5), st.booleans())
+@example([0.0, 1.9e-96], True)
+@example([1e17, 1e17 + 16], True)
 def test_an_axis_holds_its_values_whatever_they_are(values: list[float], whole: bool) -> None:
     axis = picture_axes.nice_axis(values, 10, 110, most=6, whole=whole)
     assert 2 <= len(axis.ticks) <= 9
