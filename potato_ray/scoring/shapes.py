@@ -179,7 +179,8 @@ def _cross(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 def _shared_widths(rows: np.ndarray, starts: np.ndarray, ends: np.ndarray, owners: np.ndarray) -> np.ndarray:
     """How long each horizontal line at y = `rows` runs inside all outlines; shape (len(rows),)."""
     (x0, y0), (x1, y1) = starts.T, ends.T
-    met = (np.minimum(y0, y1) < rows[:, None]) & (rows[:, None] < np.maximum(y0, y1))
+    # Half open: where the row between two neighbouring floats is a corner, it meets one of its two edges.
+    met = (np.minimum(y0, y1) <= rows[:, None]) & (rows[:, None] < np.maximum(y0, y1))
     rise = np.where(y1 == y0, 1.0, y1 - y0)
     where = np.where(met, x0 + (rows[:, None] - y0) / rise * (x1 - x0), np.inf)
     order = np.argsort(where, axis=1)

@@ -41,7 +41,8 @@ class Spans:
     found: frozenset[Span]
     n_unreadable: int = 0
 
-    def __len__(self) -> int:
+    @property
+    def count(self) -> int:
         return len(self.found) + self.n_unreadable
 
 
@@ -95,16 +96,16 @@ def _pairs(truth: Sequence[Any], answers: Sequence[Any | None]) -> list[tuple[Sp
     pairs = []
     for target, answer in zip(truth, answers, strict=True):
         human = read(target) or Spans(frozenset(), 1)
-        said = read(answer)
-        if said is None:
-            said = Spans(frozenset(), 0 if len(human) else 1)
+        said = read(answer) or Spans(frozenset(), 0 if human.count else 1)
         pairs.append((human, said))
     return pairs
 
 
 def _exact_counts(pairs: Sequence[tuple[Spans, Spans]]) -> np.ndarray:
     hits = [len(human.found & said.found) for human, said in pairs]
-    rows = [(hit, len(said) - hit, len(human) - hit) for hit, (human, said) in zip(hits, pairs, strict=True)]
+    rows = [
+        (hit, said.count - hit, human.count - hit) for hit, (human, said) in zip(hits, pairs, strict=True)
+    ]
     return np.array(rows, dtype=float).reshape(-1, 3)
 
 
@@ -119,8 +120,8 @@ def _character_counts(human: Spans, said: Spans) -> tuple[int, int, int]:
 
 def _partial_f1(pairs: Sequence[tuple[Spans, Spans]]) -> float:
     """The harmonic mean of the mean credits; 1 where neither side has a span, 0 where one has none."""
-    n_human = sum(len(human) for human, _ in pairs)
-    n_said = sum(len(said) for _, said in pairs)
+    n_human = sum(human.count for human, _ in pairs)
+    n_said = sum(said.count for _, said in pairs)
     if not n_human or not n_said:
         return float(n_human == n_said)
     recall = sum(_credit(human, said) for human, said in pairs) / n_human
