@@ -31,6 +31,8 @@ from potato_ray.trainers import kinds
 CONSENSUS = "consensus"
 MAJORITY = "majority"
 TIE_WIDTH = 1e-6
+_LOT_BITS = 192
+_ITEMS_PER_POLL = 1000
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -80,13 +82,13 @@ def resolve(
     if kind == kinds.ORDINAL and aggregation == CONSENSUS:
         return _median_labels(table, labels, seed)
     if kind in (kinds.NOMINAL, kinds.ORDINAL):
-        return _labels(table, aggregation, labels, seed)
+        return _labels(table, aggregation, labels, seed, poll)
     return _frequent(table, poll)
 
 
-def _labels(table: AnswerTable, aggregation: str, labels: Sequence[str], seed: int) -> Resolution:
+def _labels(table: AnswerTable, aggregation: str, labels: Sequence[str], seed: int, poll: Poll) -> Resolution:
     assert table.codes is not None  # noqa: S101 - it is there for nominal and ordinal schemes
-    scores = _scores(table, table.codes, len(labels), aggregation)
+    scores = _scores(table, table.codes, len(labels), aggregation, poll)
     near = scores >= scores.max(axis=1, keepdims=True) - TIE_WIDTH
     choice = scores.argmax(axis=1)
     tied = np.flatnonzero(near.sum(axis=1) > 1)
@@ -109,7 +111,7 @@ def _label_sets(
     for code, label in enumerate(labels):
         poll()
         given = _given(table, code)
-        scores = _scores(table, given, 2, aggregation)
+        scores = _scores(table, given, 2, aggregation, poll)
         near = np.abs(scores[:, 1] - scores[:, 0]) <= TIE_WIDTH
         taken = scores[:, 1] > scores[:, 0]
         for item in np.flatnonzero(near):
@@ -174,13 +176,12 @@ def _frequent(table: AnswerTable, poll: Poll) -> Resolution:
     return Resolution(targets, n_disagreement, unresolved=unresolved)
 
 
-_ITEMS_PER_POLL = 1000
-
-
 # --- scores, medians and ties -------------------------------------------------------------------
 
 
-def _scores(table: AnswerTable, codes: NDArray[np.int32], n_labels: int, aggregation: str) -> Floats:
+def _scores(
+    table: AnswerTable, codes: NDArray[np.int32], n_labels: int, aggregation: str, poll: Poll
+) -> Floats:
     """Posteriors or counts of votes, (n_items, n_labels)."""
     scores = dawid_skene.votes(table.item_index, codes, len(table.items), n_labels)
     if aggregation == MAJORITY:
@@ -195,6 +196,7 @@ def _scores(table: AnswerTable, codes: NDArray[np.int32], n_labels: int, aggrega
             n_items=len(items),
             n_annotators=len(table.annotators),
             n_labels=n_labels,
+            poll=poll,
         ).posteriors
     return scores
 
@@ -235,13 +237,10 @@ def _n_uneven(table: AnswerTable, values: NDArray[Any]) -> int:
     return int(_uneven(table, values).sum())
 
 
-_LOT_BITS = 192
-
-
 def _lot(seed: int, item: str) -> int:
-    """A number of 192 bits that depends on the item alone.
+    """A number of 192 bits that depends on the seed and the item alone.
 
-    The first 8 bytes of the hash stay out: they decide the item's split, and a tie broken by the same
-    bits would put different labels into different splits.
+    The first 8 bytes of the hash stay out: the item's split is decided by some of them, and a tie broken
+    by the same bits would put different labels into different splits.
     """
     return int.from_bytes(sha256(f"{seed}:{item}".encode()).digest()[8:])

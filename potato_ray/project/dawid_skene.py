@@ -7,6 +7,7 @@ maximisation finds the matrices, the share of each label and, per item, the prob
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,9 +26,9 @@ class DawidSkene:
     """A fitted model.
 
     `posteriors` (n_items, n_labels) and `priors` (n_labels,) sum to 1; `confusion` (n_annotators,
-    n_labels, n_labels) is P(answer | true label) as [annotator, true label, answer]. `bound` is the
-    evidence lower bound per answer after the last of `n_iterations`; `converged` is False when the limit
-    of iterations ended the fit.
+    n_labels, n_labels) is P(answer | true label) as [annotator, true label, answer], 0 for an annotator
+    without answers. `bound` is the evidence lower bound per answer after the last of `n_iterations`;
+    `converged` is False when the limit of iterations ended the fit.
     """
 
     posteriors: Floats
@@ -54,11 +55,13 @@ def fit(
     n_labels: int,
     tolerance: float = 1e-5,
     max_iterations: int = 100,
+    poll: Callable[[], object] = lambda: None,
 ) -> DawidSkene:
     """Fit the model to answers: annotator `annotator_index[k]` gave `codes[k]` to `item_index[k]`.
 
     The three arrays are (n_answers,), an annotator answers an item at most once. It starts from each
-    item's shares of votes and stops when the bound rises by less than `tolerance`.
+    item's shares of votes and stops when the bound rises by less than `tolerance`. `poll` is called in
+    every iteration and may raise to stop the work. Raises ValueError where there are no answers.
     """
     n_answers = len(codes)
     if n_answers == 0:
@@ -73,6 +76,7 @@ def fit(
     counts, log_confusion, priors = _maximise(by_habit, annotators, posteriors)
     bound, iteration, converged = -np.inf, 0, False
     while not converged and iteration < max_iterations:
+        poll()
         iteration += 1
         posteriors = _expect(by_item, log_confusion, priors)
         counts, log_confusion, priors = _maximise(by_habit, annotators, posteriors)
