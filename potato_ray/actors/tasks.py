@@ -23,6 +23,7 @@ from potato_ray.bundle.builder import BuildReport, BundleRequest, build
 from potato_ray.config.models import ProjectConfig
 from potato_ray.errors import RunFailed
 from potato_ray.job.folder import JobFolder
+from potato_ray.trainers.registry import offered_trainer
 
 CALL_TIMEOUT_S = 30.0
 BATCH_ROWS = 1000
@@ -109,7 +110,7 @@ def finish_run(
     run_id: str,
     attempt: int,
     folder: str,
-    selects_on_val: bool,
+    trainer: str,
     seed: int,
     previous: Mapping[str, float] | None,
 ) -> dict[str, Any]:
@@ -118,8 +119,14 @@ def finish_run(
     from potato_ray.scoring.report import score_run, write_pictures
 
     job = JobFolder(folder)
+    kind = offered_trainer(trainer)
     scores = score_run(
-        job.bundle, job.predictions, selects_on_val=selects_on_val, seed=seed, previous=previous
+        job.bundle,
+        job.predictions,
+        selects_on_val=kind is not None and kind.selects_on_val,
+        seed=seed,
+        previous=previous,
+        scored_as=kind.scored_as if kind is not None else None,
     )
     write_pictures(scores, job.artifacts)
     messenger = Messenger(controller, patience_s=60.0)

@@ -27,7 +27,7 @@ from potato_ray.registry.runs import Run
 from potato_ray.registry.states import ENDED, State
 from potato_ray.starting import plan_start
 from potato_ray.trainers.base import SchemeSpec
-from potato_ray.trainers.registry import offered_trainer, spec_name
+from potato_ray.trainers.registry import spec_name
 from potato_ray.writeback import Publication
 
 if TYPE_CHECKING:
@@ -254,7 +254,6 @@ class RunWay:
         )
 
     async def _scored(self) -> dict[str, Any]:
-        trainer = offered_trainer(self.run.trainer)
         previous = self.controller.reader.previous_score(self.run.run_id)
         for attempt in range(1, MAX_FINISHES + 1):
             try:
@@ -265,7 +264,7 @@ class RunWay:
                             self.run.run_id,
                             self.run.attempt,
                             str(self.job.path),
-                            bool(trainer and trainer.selects_on_val),
+                            self.run.trainer,
                             self.run.split_seed,
                             previous,
                         )

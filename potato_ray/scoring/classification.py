@@ -14,6 +14,7 @@ import numpy as np
 from sklearn import metrics as sk
 
 from potato_ray.scoring.defined import defined
+from potato_ray.scoring.intervals import resample_cells
 
 MAIN = "macro_f1"
 LOWER_IS_BETTER = False
@@ -79,18 +80,22 @@ def resampled(
     rng: np.random.Generator,
     n_resamples: int,
 ) -> np.ndarray:
-    """macro_f1 of resamples of the items, by drawing confusion matrices; shape (n_resamples,)."""
-    _, matrix = confusion(truth, answers)
-    drawn = rng.multinomial(len(truth), matrix.ravel() / len(truth), size=n_resamples)
-    return macro_f1_of(drawn.reshape(n_resamples, *matrix.shape))
+    """macro_f1 of resamples of the items, by drawing the matrix's cells that are not 0; (n_resamples,)."""
+    labels, matrix = confusion(truth, answers)
+    human, said = np.nonzero(matrix)
+    is_human = np.eye(len(labels))[human]
+    is_said = np.eye(len(labels) + 1)[said][:, :-1]
+    shares = matrix[human, said] / len(truth)
+
+    def macro_f1(drawn: np.ndarray) -> np.ndarray:
+        return macro_f1_of(drawn @ (is_human * is_said), drawn @ is_human, drawn @ is_said)
+
+    return resample_cells(shares, len(truth), macro_f1, rng, n_resamples)
 
 
-def macro_f1_of(matrices: np.ndarray) -> np.ndarray:
-    """macro_f1 of confusion matrices of shape (..., L, L + 1), over the labels that have items."""
-    hits = np.diagonal(matrices, axis1=-2, axis2=-1)
-    human = matrices.sum(-1)
-    predicted = matrices.sum(-2)[..., :-1]
-    f1 = 2 * hits / np.maximum(human + predicted, 1)
+def macro_f1_of(hits: np.ndarray, human: np.ndarray, said: np.ndarray) -> np.ndarray:
+    """macro_f1 over the labels that have items, from counts by label, each of shape (..., L)."""
+    f1 = 2 * hits / np.maximum(human + said, 1)
     present = human > 0
     return np.asarray((f1 * present).sum(-1) / np.maximum(present.sum(-1), 1))
 

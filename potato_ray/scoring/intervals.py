@@ -19,15 +19,27 @@ def resample_sums(
 ) -> np.ndarray:
     """The main metric of resamples of the items, shape (n_resamples,); `per_item` has shape (n_items, k).
 
-    A resample of n items is n draws with replacement; only how often each item was drawn matters.
+    A resample of n items is n draws with replacement; only how often each kind of item was drawn
+    matters, so items with equal sums are drawn together.
     """
-    n_items = len(per_item)
-    shares = np.full(n_items, 1.0 / n_items)
-    at_once = max(1, _CELLS_AT_ONCE // n_items)
+    kinds, counts = np.unique(per_item, axis=0, return_counts=True)
+    shares = counts / len(per_item)
+    return resample_cells(shares, len(per_item), lambda drawn: main_of(drawn @ kinds), rng, n_resamples)
+
+
+def resample_cells(
+    shares: np.ndarray,
+    n_items: int,
+    statistic: Callable[[np.ndarray], np.ndarray],
+    rng: np.random.Generator,
+    n_resamples: int = N_RESAMPLES,
+) -> np.ndarray:
+    """`statistic` of counts drawn from `shares`, shape (n_resamples,); it takes (m, n_cells) -> (m,)."""
+    at_once = max(1, _CELLS_AT_ONCE // len(shares))
     values = []
     for start in range(0, n_resamples, at_once):
         drawn = rng.multinomial(n_items, shares, size=min(at_once, n_resamples - start))
-        values.append(main_of(drawn @ per_item))
+        values.append(statistic(drawn))
     return np.concatenate(values)
 
 

@@ -13,6 +13,7 @@ from potato_ray.scoring import (
     intervals,
     multilabel,
     ordinal,
+    preference,
     ranking,
     regression,
     spans,
@@ -47,6 +48,7 @@ MEASURES: Mapping[str, Measure] = {
     kinds.SPAN: spans,
     kinds.GEOMETRY: boxes,
     kinds.RANKING: ranking,
+    kinds.PREFERENCE: preference,
 }
 
 ANSWER_KEYS: Mapping[str, str] = {
@@ -58,6 +60,7 @@ ANSWER_KEYS: Mapping[str, str] = {
     kinds.SPAN: "spans",
     kinds.GEOMETRY: "objects",
     kinds.RANKING: "order",
+    kinds.PREFERENCE: "label",
 }
 """The key of a prediction's payload that holds the answer."""
 

@@ -62,35 +62,30 @@ def positions(
 
 
 def scale_of(truth: Sequence[Any], scheme: Mapping[str, Any]) -> list[str]:
-    """The labels of the scale in order; labels that only the data have come last, sorted."""
-    scale = [str(label) for label in scheme.get("labels", ())]
+    """The labels of the scale in order; labels that only the data have come last, sorted.
+
+    `configured_labels` are all of the scale, `labels` only those that somebody gave.
+    """
+    scale = [str(label) for label in scheme.get("configured_labels") or scheme.get("labels", ())]
     return [*scale, *sorted({str(label) for label in truth} - set(scale))]
 
 
-def resampled(
-    truth: Sequence[Any],
-    answers: Sequence[Any | None],
-    scheme: Mapping[str, Any],
-    rng: np.random.Generator,
-    n_resamples: int,
-) -> np.ndarray:
-    """quadratic_kappa of resamples of the items (NaN where undefined); shape (n_resamples,)."""
-    human, said, n_labels = positions(truth, answers, scheme)
-    matrix = np.zeros((n_labels, n_labels))
-    np.add.at(matrix, (human, said), 1)
-    drawn = rng.multinomial(len(human), matrix.ravel() / len(human), size=n_resamples)
-    return quadratic_kappa_of(drawn.reshape(n_resamples, n_labels, n_labels))
+def per_item(truth: Sequence[Any], answers: Sequence[Any | None], scheme: Mapping[str, Any]) -> np.ndarray:
+    """1, i, j, i², j² and (i - j)² of each item's two positions; shape (n_items, 6)."""
+    human, said, _ = positions(truth, answers, scheme)
+    ones = np.ones(len(human))
+    return np.column_stack([ones, human, said, human**2, said**2, (human - said) ** 2]).astype(float)
 
 
-def quadratic_kappa_of(matrices: np.ndarray) -> np.ndarray:
-    """Quadratic weighted kappa of confusion matrices of shape (..., L, L); NaN where undefined."""
-    steps = np.arange(matrices.shape[-1])
-    weights = (steps[:, None] - steps[None, :]) ** 2
-    total = matrices.sum((-2, -1))
-    expected = matrices.sum(-1)[..., :, None] * matrices.sum(-2)[..., None, :]
-    disagreement = (weights * expected).sum((-2, -1))
+def main_of(sums: np.ndarray) -> np.ndarray:
+    """quadratic_kappa of sums of `per_item`, shape (..., 6) -> (...); NaN where it is undefined.
+
+    The disagreement that chance would give is n·Σi² + n·Σj² - 2·Σi·Σj over n, in the same steps squared.
+    """
+    n, human, said, human_squares, said_squares, observed = np.moveaxis(sums, -1, 0)
+    expected = (n * human_squares + n * said_squares - 2 * human * said) / np.maximum(n, 1)
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(1.0 - (weights * matrices).sum((-2, -1)) * total / disagreement)
+        return np.asarray(np.where(expected > 0, 1.0 - observed / expected, np.nan))
 
 
 def baseline(train: Sequence[Any], scheme: Mapping[str, Any]) -> str:

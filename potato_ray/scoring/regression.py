@@ -51,8 +51,9 @@ def numbers(
 
 def range_of(human: np.ndarray, scheme: Mapping[str, Any]) -> tuple[float, float]:
     """The lowest and the highest value that an answer can have."""
-    options = scheme.get("options") or {}
-    scale = options.get("scale") if isinstance(options.get("scale"), Mapping) else {}
+    options: Mapping[str, Any] = scheme.get("options") or {}
+    given = options.get("scale")
+    scale: Mapping[str, Any] = given if isinstance(given, Mapping) else {}
     low = _first(options.get("min_value"), options.get("min"), scale.get("min"), default=human.min())
     high = _first(options.get("max_value"), options.get("max"), scale.get("max"), default=human.max())
     return float(min(low, human.min())), float(max(high, human.max()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Set
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -68,14 +69,16 @@ def score_run(
     seed: int = 0,
     previous: Mapping[str, float] | None = None,
     exclude: Set[str] = frozenset(),
+    scored_as: str | None = None,
 ) -> RunScores:
     """Score a run's predictions.jsonl on the labelled val and test items of its bundle, by item.
 
     A labelled item without a prediction counts as wrong. `previous` are an earlier run's flat metrics,
-    `exclude` items to leave out. The baseline is fitted on the train targets alone.
+    `exclude` items to leave out, `scored_as` the kind of the score where it is not that of the scheme.
+    The baseline is fitted on the train targets alone.
     """
     manifest = read_manifest(bundle)
-    scheme = manifest["schemas"][0]
+    scheme = {**manifest["schemas"][0], **({"kind": scored_as} if scored_as else {})}
     said = read_predictions(predictions, scheme["name"], scheme["kind"])
     train = list(targets_of(bundle, "train", scheme["name"]).values())
     splits: dict[str, SplitScores] = {}
@@ -97,16 +100,20 @@ def score_run(
 
 
 def read_predictions(path: Path, scheme: str, kind: str) -> dict[str, Prediction]:
-    """The predictions of one scheme by item; of several for an item the last counts. Raises RunFailed."""
+    """The predictions of one scheme by item; of several for an item the last counts.
+
+    One without an answer is none. Raises RunFailed (no_result) for a line that is no prediction.
+    """
     found: dict[str, Prediction] = {}
     with path.open(encoding="utf-8", newline="\n") as handle:
         for number, line in enumerate(handle, start=1):
             try:
                 row = json.loads(line)
-                if row["schema_name"] == scheme:
-                    found[row["instance_id"]] = Prediction(
-                        answer_of(kind, row["payload"]), row.get("confidence")
-                    )
+                if row["schema_name"] != scheme:
+                    continue
+                answer = answer_of(kind, row["payload"])
+                if answer is not None:
+                    found[row["instance_id"]] = Prediction(answer, _confidence(row.get("confidence")))
             except (ValueError, KeyError, TypeError, AttributeError):
                 raise RunFailed(
                     f"Line {number} of predictions.jsonl is no prediction.",
@@ -114,6 +121,13 @@ def read_predictions(path: Path, scheme: str, kind: str) -> dict[str, Prediction
                     next_step="Start the run again; if it happens again, look at the worker's stderr.log.",
                 ) from None
     return found
+
+
+def _confidence(value: Any) -> float | None:
+    """A confidence in 0..1; None for what is none (NaN, a text, a boolean)."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return min(1.0, max(0.0, float(value)))
 
 
 def choose_headline(

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from potato_ray.scoring import classification, multilabel, ordinal
+from potato_ray.scoring import classification, multilabel, ordinal, text
 from potato_ray.scoring.calibration import reliability
 from potato_ray.scoring.intervals import percentile_interval
 from potato_ray.scoring.measures import ANSWER_KEYS, MEASURES, resampled
 from potato_ray.trainers import kinds
 
 MAX_MISTAKES = 50
+LABELLED = (kinds.NOMINAL, kinds.ORDINAL, kinds.PREFERENCE)
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ def _constant_score(
 def _confusion(
     kind: str, truth: Sequence[Any], answers: Sequence[Any | None], scheme: Mapping[str, Any]
 ) -> dict[str, Any] | None:
-    if kind not in (kinds.NOMINAL, kinds.ORDINAL):
+    if kind not in LABELLED:
         return None
     labels, matrix = classification.confusion(truth, answers)
     if kind == kinds.ORDINAL:
@@ -110,7 +111,7 @@ def _confusion(
 def _per_label(
     kind: str, truth: Sequence[Any], answers: Sequence[Any | None]
 ) -> Mapping[str, Mapping[str, float]]:
-    if kind in (kinds.NOMINAL, kinds.ORDINAL):
+    if kind in LABELLED:
         return classification.per_label(truth, answers)
     return multilabel.per_label(truth, answers) if kind == kinds.MULTILABEL else {}
 
@@ -118,7 +119,7 @@ def _per_label(
 def _reliability(
     kind: str, truth: Sequence[Any], said: Sequence[Prediction | None]
 ) -> tuple[list[dict[str, Any]], float | None]:
-    if kind not in (kinds.NOMINAL, kinds.ORDINAL, kinds.MULTILABEL):
+    if kind not in (*LABELLED, kinds.MULTILABEL):
         return [], None
     sure = [
         (each.confidence, _is_right(kind, target, each.answer))
@@ -133,13 +134,20 @@ def _reliability(
 def _is_right(kind: str, target: Any, answer: Any) -> bool:
     if kind == kinds.MULTILABEL:
         return isinstance(answer, list | tuple) and set(map(str, answer)) == set(map(str, target))
+    if kind == kinds.TEXT:
+        return text.metrics([target], [answer], {})["exact_match"] == 1.0
     return bool(answer == target)
 
 
 def _mistakes(
     kind: str, targets: Mapping[str, Any], said: Sequence[Prediction | None]
 ) -> list[dict[str, Any]]:
-    """At most MAX_MISTAKES wrong items: the most confident first; for numbers the largest errors."""
+    """At most MAX_MISTAKES wrong items: the most confident first; for numbers the largest errors.
+
+    None for spans, shapes and rankings, which are right or wrong in parts.
+    """
+    if kind not in (*LABELLED, kinds.MULTILABEL, kinds.CONTINUOUS, kinds.TEXT):
+        return []
     wrong = [
         {"instance_id": item, "target": target, "predicted": each.answer, "confidence": each.confidence}
         for (item, target), each in zip(targets.items(), said, strict=True)

@@ -144,6 +144,8 @@ class Trainer(ABC):
     install_hint: ClassVar[str]
     licence: ClassVar[Licence]
     selects_on_val: ClassVar[bool] = False
+    scored_as: ClassVar[str | None] = None
+    """The kind that its predictions are scored as, where it is not that of the scheme."""
     preload: ClassVar[tuple[str, ...]] = ()
     """Modules that a spare worker imports ahead of time."""
 

@@ -21,5 +21,7 @@ TEXT = "text"
 SPAN = "span"
 GEOMETRY = "geometry"
 RANKING = "ranking"
+PREFERENCE = "preference"
+"""No scheme asks for it: a binary pairwise scheme as a preference trainer is scored on it."""
 
 ALL = (NOMINAL, ORDINAL, MULTILABEL, CONTINUOUS, TEXT, SPAN, GEOMETRY, RANKING)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from sklearn import metrics as sk
 
-from potato_ray.scoring import classification, multilabel, ordinal, regression
+from potato_ray.scoring import classification, multilabel, ordinal, preference, regression
 from potato_ray.scoring.measures import ANSWER_KEYS, MEASURES
 from potato_ray.trainers import kinds
 
@@ -23,7 +23,7 @@ ANSWERS = st.one_of(st.none(), LABELS, st.just("unheard of"))
 
 
 def test_every_kind_of_answer_has_a_measure_and_an_answer_key() -> None:
-    assert set(MEASURES) == set(ANSWER_KEYS) == set(kinds.ALL)
+    assert set(MEASURES) == set(ANSWER_KEYS) == {*kinds.ALL, kinds.PREFERENCE}
     assert all(measure.METRICS[0] == measure.MAIN for measure in MEASURES.values())
 
 
@@ -48,7 +48,8 @@ def test_macro_f1_of_the_confusion_matrix_is_the_macro_f1_of_the_items(
     _, matrix = classification.confusion(truth, answers)
     assert matrix.sum() == len(pairs)
     by_items = classification.metrics(truth, answers, {})["macro_f1"]
-    assert classification.macro_f1_of(matrix) == pytest.approx(by_items, abs=1e-12)
+    counts = np.diagonal(matrix), matrix.sum(1), matrix.sum(0)[:-1]
+    assert classification.macro_f1_of(*counts) == pytest.approx(by_items, abs=1e-12)
 
 
 def test_cohen_kappa_is_absent_where_everybody_always_says_the_same() -> None:
@@ -61,18 +62,34 @@ def test_ordinal_scores_agree_with_scikit_learn_and_scipy(pairs: list[tuple[str,
     found = ordinal.metrics(*zip(*pairs, strict=True), SCALE)
     assert found["mae"] == pytest.approx(np.mean(np.abs(np.subtract(truth, answers))), abs=1e-9)
     if len({*truth, *answers}) > 1:
-        expected = sk.cohen_kappa_score(truth, answers, weights="quadratic")
+        expected = sk.cohen_kappa_score(truth, answers, labels=[1, 2, 3, 4, 5], weights="quadratic")
         assert found["quadratic_kappa"] == pytest.approx(expected, abs=1e-9)
     if len(set(truth)) > 1 and len(set(answers)) > 1:
         assert found["spearman"] == pytest.approx(stats.spearmanr(truth, answers).statistic, abs=1e-9)
 
 
-def test_quadratic_kappa_of_the_matrix_is_that_of_the_items() -> None:
+def test_quadratic_kappa_of_sums_is_that_of_the_items() -> None:
     truth, answers = ["1", "2", "3", "5", "4", "4"], ["1", "3", "3", "4", "1", "4"]
-    human, said, n_labels = ordinal.positions(truth, answers, SCALE)
-    matrix = sk.confusion_matrix(human, said, labels=range(n_labels))
+    sums = ordinal.per_item(truth, answers, SCALE).sum(0)
     by_items = ordinal.metrics(truth, answers, SCALE)["quadratic_kappa"]
-    assert ordinal.quadratic_kappa_of(matrix) == pytest.approx(by_items, abs=1e-12)
+    assert ordinal.main_of(sums) == pytest.approx(by_items, abs=1e-12)
+
+
+def test_a_step_of_the_scale_counts_also_where_nobody_gave_it() -> None:
+    scheme = {"labels": ["1", "2", "4", "5"], "configured_labels": ["1", "2", "3", "4", "5"]}
+    assert ordinal.metrics(["2", "1"], ["4", "1"], scheme)["mae"] == 1.0
+
+
+def test_many_labels_are_resampled_in_little_memory() -> None:
+    truth = [f"label {n % 1000}" for n in range(3000)]
+    drawn = classification.resampled(truth, truth[1:] + truth[:1], {}, np.random.default_rng(0), 50)
+    assert drawn.shape == (50,)
+    assert (drawn == 0).all()
+
+
+def test_a_preference_is_scored_by_how_often_it_agrees() -> None:
+    found = preference.metrics(["A", "B", "A", "tie"], ["A", "A", None, "tie"], {})
+    assert found == {"accuracy": 0.5}
 
 
 @pytest.mark.parametrize(("human", "worst"), [("1", "5"), ("2", "5"), ("3", "1"), ("4", "1"), ("5", "1")])

@@ -132,6 +132,29 @@ def test_scores_are_plain_json(scores: RunScores) -> None:
     assert json.loads(json.dumps(scores.as_json(), allow_nan=False))["splits"]["val"]["coverage"] == 0.75
 
 
+def test_a_confidence_that_is_no_number_is_left_out(tmp_path: Path) -> None:
+    bundle = make_bundle(tmp_path, {"train": TRAIN, "val": VAL})
+    path = say(tmp_path, {**SAID, "v4": ("bad", float("nan"))})
+    scores = score_run(bundle, path, selects_on_val=False)
+    assert scores.metrics["val_coverage"] == 1.0
+    assert sum(each["n"] for each in scores.splits["val"].bins) == 3
+
+
+def test_a_prediction_without_an_answer_is_none(tmp_path: Path) -> None:
+    bundle = make_bundle(tmp_path, {"train": TRAIN, "val": VAL})
+    path = say(tmp_path, SAID)
+    row = {"instance_id": "v4", "schema_name": "tone", "payload": {}, "confidence": 1.0}
+    path.write_text(path.read_text() + json.dumps(row) + "\n")
+    assert score_run(bundle, path, selects_on_val=False).metrics["val_coverage"] == 0.75
+
+
+def test_a_preference_trainers_run_is_headed_by_its_accuracy(tmp_path: Path) -> None:
+    bundle = make_bundle(tmp_path, {"train": TRAIN, "val": VAL})
+    scores = score_run(bundle, say(tmp_path, SAID), selects_on_val=False, scored_as="preference")
+    assert scores.headline is not None
+    assert (scores.headline.metric, scores.headline.value) == ("accuracy", 0.5)
+
+
 def test_a_torn_prediction_is_named_by_its_line(tmp_path: Path) -> None:
     bundle = make_bundle(tmp_path, {"train": TRAIN, "val": VAL})
     path = say(tmp_path, SAID)
