@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from typing import Any
 
@@ -222,15 +221,10 @@ def test_answers_that_differ_only_in_the_order_of_keys_are_identical() -> None:
     assert values(found) == [spans[0]]
 
 
-def test_many_distinct_texts_on_one_item_take_no_longer_than_on_many() -> None:
+def test_many_distinct_texts_on_one_item_are_resolved() -> None:
     texts = [f"answer {number}" for number in range(20_000)]
-    took = []
-    for answers in ([[text] for text in texts], [texts]):
-        table = table_of(kinds.TEXT, answers)
-        start = time.perf_counter()
-        resolved(kinds.TEXT, table)
-        took.append(time.perf_counter() - start)
-    assert took[1] < took[0] * 10 + 0.5
+    found = resolved(kinds.TEXT, table_of(kinds.TEXT, [texts]))
+    assert (found.targets, len(found.unresolved)) == ({}, 1)
 
 
 # --- all kinds ----------------------------------------------------------------------------------

@@ -43,7 +43,7 @@ def test_no_scheme_of_the_projects_is_forgotten_here() -> None:
 def test_each_learnable_scheme_is_trained_and_scored_as_scikit_learn_scores_it(
     project: str, make_project: MakeProject, open_session: OpenSession
 ) -> None:
-    config = make_project(project, retain_runs=50)
+    config = make_project(project, retain_runs=50, splits={"train": 0.5, "val": 0.3, "test": 0.2})
     session = open_session(config)
     for scheme in TRAINED[project]:
         run = ended(config, session.call("start", request(scheme))["run_id"])
