@@ -62,7 +62,7 @@ def measure(folder: Path) -> None:
         "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         "steps": steps,
     }
-    print(json.dumps(body))  # noqa: T201
+    print(json.dumps(body))
 
 
 def run(n_items: int, n_answers: int) -> dict[str, float]:
@@ -72,7 +72,7 @@ def run(n_items: int, n_answers: int) -> dict[str, float]:
         done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=1800)
     body: dict[str, float] = json.loads(done.stdout)
     took = f"{n_items} items: {body['seconds']:.2f} s, peak {body['peak_mb']:.0f} MB"
-    print(f"{took}; steps begin at {body['steps']}")  # noqa: T201
+    print(f"{took}; steps begin at {body['steps']}")
     return body
 
 
@@ -88,8 +88,8 @@ def main() -> None:
         measure(options.measure)
         return
     once, twice = run(options.items, options.answers), run(2 * options.items, options.answers)
-    print(f"twice the items: {twice['seconds'] / once['seconds']:.2f} times the time, ", end="")  # noqa: T201
-    print(f"{twice['peak_mb'] / once['peak_mb']:.2f} times the memory")  # noqa: T201
+    print(f"twice the items: {twice['seconds'] / once['seconds']:.2f} times the time, ", end="")
+    print(f"{twice['peak_mb'] / once['peak_mb']:.2f} times the memory")
 
 
 if __name__ == "__main__":
