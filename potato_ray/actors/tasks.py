@@ -113,9 +113,11 @@ def finish_run(
     trainer: str,
     seed: int,
     previous: Mapping[str, float] | None,
+    same_splits: bool,
 ) -> dict[str, Any]:
     """Score the held-out predictions, and send every prediction to the registry in batches."""
     restore_home()
+    from potato_ray.scoring.curves import curves_in, write_curves
     from potato_ray.scoring.report import score_run, write_pictures
 
     job = JobFolder(folder)
@@ -127,8 +129,10 @@ def finish_run(
         seed=seed,
         previous=previous,
         scored_as=kind.scored_as if kind is not None else None,
+        same_splits=same_splits,
     )
     write_pictures(scores, job.artifacts)
+    write_curves(curves_in(job.events), job.artifacts)
     messenger = Messenger(controller, patience_s=60.0)
     n_predictions = 0
     for batch in _batches(_predictions(job.predictions)):

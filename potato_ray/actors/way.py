@@ -19,6 +19,8 @@ from potato_ray.actors import tasks
 from potato_ray.actors.embedded import gpu_resource
 from potato_ray.backends.base import Job, Outcome, Placement
 from potato_ray.bundle.builder import BuildReport, BundleRequest
+from potato_ray.bundle.comparison import split_changes
+from potato_ray.bundle.reading import read_manifest
 from potato_ray.errors import Cancelled, PotatoRayError, RunFailed
 from potato_ray.job.folder import JobFolder, write_json
 from potato_ray.job.spec import JobSpec, Limits
@@ -110,6 +112,8 @@ class RunWay:
         )
         report: BuildReport = await self._result_of(reference)
         await self._keep_split(report)
+        for warning in await asyncio.to_thread(self._split_changes):
+            await self._note({"kind": "log", "level": "warning", "message": warning})
         self._write_spec(report)
         if self.cancelled:
             raise Cancelled("The run was cancelled before its worker started.")
@@ -151,6 +155,16 @@ class RunWay:
             )
         for warning in report.warnings:
             await self._note({"kind": "log", "level": "warning", "message": warning})
+
+    def _split_changes(self) -> list[str]:
+        """What moved items between splits since the newest earlier run whose bundle is still there."""
+        for run_id in self.controller.reader.earlier_bundles(self.run.run_id):
+            try:
+                before = read_manifest(JobFolder(self.controller.run_folder(run_id)).bundle)
+                return split_changes(before, read_manifest(self.job.bundle), run_id)
+            except (OSError, ValueError):
+                continue
+        return []
 
     def _write_spec(self, report: BuildReport) -> None:
         training = self.controller.config.model_training
@@ -254,7 +268,8 @@ class RunWay:
         )
 
     async def _scored(self) -> dict[str, Any]:
-        previous = self.controller.reader.previous_score(self.run.run_id)
+        previous = await asyncio.to_thread(self.controller.reader.previous_score, self.run.run_id)
+        same_splits = not await asyncio.to_thread(self._split_changes)
         for attempt in range(1, MAX_FINISHES + 1):
             try:
                 return dict(
@@ -267,6 +282,7 @@ class RunWay:
                             self.run.trainer,
                             self.run.split_seed,
                             previous,
+                            same_splits,
                         )
                     )
                 )

@@ -20,6 +20,8 @@ def score_line(run: Run) -> str:
         parts.append(f"baseline {headline['baseline']:.3f}")
     if headline.get("previous") is not None:
         parts.append(f"previous run {headline['previous']:.3f}")
+    if not headline.get("comparable", True):
+        parts.append("not directly comparable with earlier runs")
     if headline.get("lower_is_better"):
         parts.append("lower is better")
     return " · ".join(parts)

@@ -137,9 +137,9 @@ def pins(connection: sqlite3.Connection) -> list[str]:
     ]
 
 
-def forced_train(connection: sqlite3.Connection) -> frozenset[str]:
-    """The pinned items and those that a reviewer corrected."""
-    return corrected_items(connection) | frozenset(pins(connection))
+def forced_train(connection: sqlite3.Connection) -> dict[str, str]:
+    """Why an item always goes to train: "pinned", or "corrected" by a reviewer, which says more."""
+    return dict.fromkeys(pins(connection), "pinned") | dict.fromkeys(corrected_items(connection), "corrected")
 
 
 def add_pins(connection: sqlite3.Connection, ids: Iterable[str], who: str, now: float) -> int:

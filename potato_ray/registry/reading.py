@@ -124,6 +124,18 @@ class RegistryReader:
 
     # What hangs on a run
 
+    def earlier_bundles(self, run_id: str) -> list[str]:
+        """The ids of earlier runs that built a bundle, newest first."""
+        with self._open() as connection:
+            seq = _seq(connection, run_id)
+            if connection is None or seq is None:
+                return []
+            rows = connection.execute(
+                "SELECT run_id FROM potato_ray_runs WHERE seq < ? AND bundle_digest != '' ORDER BY seq DESC",
+                (seq,),
+            )
+            return [str(row[0]) for row in rows]
+
     def events(self, run_id: str, after: int = 0, limit: int = 200) -> list[dict[str, Any]]:
         """At most `limit` events of a run, those whose `id` is above `after`; empty for an unknown run.
 
@@ -177,10 +189,10 @@ class RegistryReader:
         with self._open() as connection:
             return items.pins(connection) if connection else []
 
-    def forced_train(self) -> frozenset[str]:
-        """The items that go to train once labelled: pinned ones and those a reviewer corrected."""
+    def forced_train(self) -> dict[str, str]:
+        """The items that go to train once labelled, with the reason: pinned or corrected."""
         with self._open() as connection:
-            return items.forced_train(connection) if connection else frozenset()
+            return items.forced_train(connection) if connection else {}
 
     def reservations(self) -> list[Reserved]:
         """Every GPU that a run holds."""

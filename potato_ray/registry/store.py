@@ -296,8 +296,8 @@ class Registry:
         """Set what the end of a run yields: metrics, scores, headline, model_version, beats_baseline, …"""
         return self.update(run_id, attempt, **fields)
 
-    def forced_train(self) -> frozenset[str]:
-        """The items that go to train once labelled: pinned ones and those a reviewer corrected."""
+    def forced_train(self) -> dict[str, str]:
+        """The items that go to train once labelled, with the reason: pinned or corrected."""
         return items.forced_train(self._connection)
 
     def pins(self) -> list[str]:

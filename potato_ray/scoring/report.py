@@ -27,7 +27,7 @@ class Headline:
 
     `low` and `high` are its 95 % bootstrap interval, `baseline` the score of a constant answer fitted
     on the train split, `previous` the same metric of the previous run. `comparable` is False when
-    held-out items were moved into train.
+    held-out items were moved into train, or the study was split in another way before.
     """
 
     metric: str
@@ -70,12 +70,14 @@ def score_run(
     previous: Mapping[str, float] | None = None,
     exclude: Set[str] = frozenset(),
     scored_as: str | None = None,
+    same_splits: bool = True,
 ) -> RunScores:
     """Score a run's predictions.jsonl on the labelled val and test items of its bundle, by item.
 
     A labelled item without a prediction counts as wrong. `previous` are an earlier run's flat metrics,
     `exclude` items to leave out, `scored_as` the kind of the score where it is not that of the scheme.
-    The baseline is fitted on the train targets alone.
+    `same_splits` False: the study was split in another way before. The baseline is fitted on the train
+    targets alone.
     """
     manifest = read_manifest(bundle)
     scheme = {**manifest["schemas"][0], **({"kind": scored_as} if scored_as else {})}
@@ -88,7 +90,8 @@ def score_run(
         if kept:
             rng = np.random.default_rng([seed, HELD_OUT.index(split)])
             splits[split] = score_split(kept, said, scheme, train, rng)
-    headline = choose_headline(splits, scheme["kind"], selects_on_val, previous or {}, _comparable(manifest))
+    comparable = same_splits and not _moved(manifest)
+    headline = choose_headline(splits, scheme["kind"], selects_on_val, previous or {}, comparable)
     return RunScores(
         scheme=scheme["name"],
         kind=scheme["kind"],
@@ -159,9 +162,10 @@ def choose_headline(
     )
 
 
-def _comparable(manifest: Mapping[str, Any]) -> bool:
+def _moved(manifest: Mapping[str, Any]) -> int:
+    """How many held-out items were moved into train."""
     forced = (manifest.get("stats") or {}).get("forced_train") or {}
-    return not forced.get("moved", 0)
+    return int(forced.get("moved", 0))
 
 
 def _flat(splits: Mapping[str, SplitScores]) -> dict[str, float]:

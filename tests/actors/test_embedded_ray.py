@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from potato_ray.actors.embedded import EmbeddedRay, gpu_resource, namespace_of, restore_home
+from potato_ray.job.folder import read_json
 
 pytestmark = pytest.mark.ray
 
@@ -39,8 +40,11 @@ def listening() -> set[tuple[str, str]]:
     return {(row[1].rpartition(":")[0], row[9]) for row in rows if row[3] == LISTEN}
 
 
-def session_folders() -> set[Path]:
-    return set(Path("/tmp").glob("pr-*"))
+def session_folder(state_dir: Path) -> Path:
+    """Where the cluster that was started last keeps its session."""
+    note = read_json(state_dir / "ray.json")
+    assert note is not None
+    return Path(note["folder"])
 
 
 def test_every_port_of_ray_is_on_loopback(state_dir: Path) -> None:
@@ -66,23 +70,26 @@ def test_the_token_is_readable_by_its_owner_alone(state_dir: Path) -> None:
 
 
 def test_ten_starts_and_stops_leave_no_session_folder(state_dir: Path) -> None:
-    before = session_folders()
+    used = set()
     for _ in range(10 if os.environ.get("POTATO_RAY_LONG") or os.environ.get("CI") else 2):
         cluster = EmbeddedRay(state_dir, "a-test")
         cluster.start(["local"])
+        used.add(session_folder(state_dir))
         cluster.stop()
-    assert session_folders() - before == set()
+    assert len(used) > 1
+    assert [folder for folder in used if folder.exists()] == []
     assert [path.name for path in state_dir.iterdir()] == ["ray.token"]
 
 
 def test_a_killed_process_leaves_its_session_folder_to_the_next_start(state_dir: Path) -> None:
-    before = session_folders()
     kill_a_process_that_holds_ray(state_dir)
-    assert session_folders() - before
+    left = session_folder(state_dir)
+    assert left.exists()
     cluster = EmbeddedRay(state_dir, "a-test")
     cluster.start([])
+    assert session_folder(state_dir) != left
     cluster.stop()
-    assert session_folders() - before == set()
+    assert not left.exists()
 
 
 def kill_a_process_that_holds_ray(state_dir: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from whole_runs import MakeProject, OpenSession, ended, in_step, reader_of, start, wait_until
 
+from potato_ray.config import ProjectConfig
 from potato_ray.errors import Conflict
 from potato_ray.registry.states import State
 from potato_ray.starting import StartRequest
@@ -83,6 +84,42 @@ def test_a_waiting_run_is_cancelled_at_once(make_project: MakeProject, open_sess
     assert reader_of(config).run(waiting).state == State.CANCELLED
     session.call("cancel", first)
     assert ended(config, first).state == State.CANCELLED
+
+
+def test_a_run_is_cancelled_within_a_second_while_it_is_built(
+    make_project: MakeProject, open_session: OpenSession
+) -> None:
+    config = make_project()
+    add_items(config, 150_000)
+    session = open_session(config)
+    run_id = start(session, "sklearn-text")
+    wait_until(config, run_id, lambda run: run.state == State.BUILDING and run.current > 0)
+    asked_at = time.monotonic()
+    session.call("cancel", run_id)
+    assert ended(config, run_id).state == State.CANCELLED
+    assert time.monotonic() - asked_at < 1.0
+    assert not (config.training_dir / "runs" / run_id / "bundle").exists()
+
+
+def add_items(config: ProjectConfig, count: int) -> None:
+    """Give a project so many more items that building its bundle takes seconds."""
+    (path,) = config.data_paths
+    items = json.loads(path.read_text("utf-8"))
+    items += [{"id": f"more-{number}", "text": f"review number {number}"} for number in range(count)]
+    path.write_text(json.dumps(items), "utf-8")
+
+
+def test_a_changed_split_seed_is_warned_of(make_project: MakeProject, open_session: OpenSession) -> None:
+    config = make_project()
+    first = open_session(config)
+    before = ended(config, start(first, "sklearn-text"))
+    first.close()
+    training = config.model_training.model_copy(update={"split_seed": 1})
+    changed = config.model_copy(update={"model_training": training})
+    after = ended(changed, start(open_session(changed), "sklearn-text"))
+    assert any("split_seed has changed" in each and before.run_id in each for each in after.warnings)
+    assert after.headline is not None
+    assert after.headline["comparable"] is False
 
 
 def test_native_code_is_killed_after_the_grace(make_project: MakeProject, open_session: OpenSession) -> None:

@@ -210,13 +210,13 @@ def test_items_that_a_reviewer_corrected_are_forced_into_train(registry, reader,
     sql(VERDICTS)
     for item, verdict in (("a", "correct"), ("b", "accept"), ("c", "reject")):
         sql("INSERT INTO model_review_verdicts VALUES ('demo', ?, 'sentiment', 'tanja', ?)", item, verdict)
-    assert reader.forced_train() == registry.forced_train() == {"a"}
+    assert reader.forced_train() == registry.forced_train() == {"a": "corrected"}
 
 
 @pytest.mark.parametrize("columns", ["reviewer, verdict", "instance_id, schema_name, note"])
 def test_a_verdict_table_of_another_shape_says_nothing(registry, reader, sql, columns):
     sql(f"CREATE TABLE model_review_verdicts ({columns})")
-    assert reader.forced_train() == frozenset()
+    assert reader.forced_train() == {}
     assert reader.shown("a") == {}
 
 

@@ -16,7 +16,7 @@ def assert_empty(reader):
         reader.events("nope") == list(reader.predictions("nope")) == reader.split_items("nope", "train") == []
     )
     assert reader.pins() == reader.reservations() == []
-    assert reader.train_items() == reader.forced_train() == frozenset()
+    assert (reader.train_items(), reader.forced_train()) == (frozenset(), {})
     assert reader.shown("a") == {}
     assert reader.last_seq("nope") == 0
     assert reader.previous_score("nope") is None
@@ -144,4 +144,4 @@ def test_pins_are_kept_once_and_join_the_corrected_items(registry, reader):
     assert registry.add_pins(["a", "c"]) == 1
     assert reader.pins() == registry.pins() == ["a", "b", "c"]
     assert registry.remove_pins(["b", "nope"]) == 1
-    assert reader.forced_train() == registry.forced_train() == {"a", "c"}
+    assert reader.forced_train() == registry.forced_train() == dict.fromkeys(["a", "c"], "pinned")

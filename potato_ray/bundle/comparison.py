@@ -1,0 +1,26 @@
+"""Whether two bundles of a study split it in the same way; only then can their scores be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+_KEYS = {
+    "split_seed": "model_training.split_seed",
+    "group_key": "model_training.group_key",
+    "fractions": "model_training.splits",
+}
+
+
+def split_changes(before: Mapping[str, Any], now: Mapping[str, Any], run_id: str) -> list[str]:
+    """One warning for each setting that moves items between splits and differs from the manifest `before`.
+
+    `run_id` names the run that `before` belongs to.
+    """
+    return [
+        f"{key} has changed from {before[name]!r} to {now[name]!r} since run {run_id}: items that were held "
+        "out then may be in train now, so this score cannot be compared with earlier ones. Set it back, and "
+        "keep it for the life of the study."
+        for name, key in _KEYS.items()
+        if name in before and name in now and before[name] != now[name]
+    ]

@@ -1,0 +1,33 @@
+"""A study whose way of splitting has changed is warned."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from potato_ray.bundle.comparison import split_changes
+
+MANIFEST: dict[str, Any] = {
+    "split_seed": 0,
+    "group_key": None,
+    "fractions": {"train": 0.7, "val": 0.3, "test": 0.0},
+}
+
+
+def test_the_same_way_of_splitting_needs_no_warning() -> None:
+    assert split_changes(MANIFEST, dict(MANIFEST), "r1") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("split_seed", 1), ("group_key", "author"), ("fractions", {"train": 1.0})]
+)
+def test_a_changed_setting_is_named_with_the_run_before(name: str, value: Any) -> None:
+    (warning,) = split_changes(MANIFEST, {**MANIFEST, name: value}, "r1")
+    assert warning.startswith("model_training.")
+    assert "r1" in warning
+    assert repr(value) in warning
+
+
+def test_a_manifest_of_another_program_without_these_settings_is_not_judged() -> None:
+    assert split_changes({"split_seed": 0}, MANIFEST, "r1") == []
