@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
+
+from potato_ray.registry.reading import RegistryReader
+
+PAGE = 1000
 
 
 def log_lines(events: Iterable[Mapping[str, Any]]) -> Iterator[str]:
@@ -16,6 +21,23 @@ def log_lines(events: Iterable[Mapping[str, Any]]) -> Iterator[str]:
         text = _text(event)
         if text:
             yield f"{_clock(event.get('t'))} {text}"
+
+
+def write_log(reader: RegistryReader, run_id: str, path: Path) -> None:
+    """Write a run's whole log to `path`, atomically."""
+    part = path.with_name(path.name + ".part")
+    with part.open("w", encoding="utf-8", errors="backslashreplace") as handle:
+        for line in log_lines(all_events(reader, run_id)):
+            handle.write(line + "\n")
+    part.replace(path)
+
+
+def all_events(reader: RegistryReader, run_id: str) -> Iterator[dict[str, Any]]:
+    """Every event of a run, page by page."""
+    after = 0
+    while page := reader.events(run_id, after=after, limit=PAGE):
+        yield from page
+        after = int(page[-1]["id"])
 
 
 def _clock(epoch_s: Any) -> str:

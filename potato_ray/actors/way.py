@@ -27,6 +27,7 @@ from potato_ray.job.spec import JobSpec, Limits
 from potato_ray.project.schemes import Scheme
 from potato_ray.registry.runs import Run
 from potato_ray.registry.states import ENDED, State
+from potato_ray.run_log import write_log
 from potato_ray.starting import plan_start
 from potato_ray.trainers.base import SchemeSpec
 from potato_ray.trainers.registry import spec_name
@@ -322,6 +323,14 @@ class RunWay:
     async def _end(self, state: State, **fields: Any) -> None:
         if self.run.state not in ENDED:
             await self._change(state, **fields)
+            await asyncio.to_thread(self._keep_log)
+
+    def _keep_log(self) -> None:
+        """Leave the log in the run's folder; the registry, which has it too, forgets old runs."""
+        try:
+            write_log(self.controller.reader, self.run.run_id, self.job.path / "run.log")
+        except OSError as error:
+            logger.warning("run %s: its log could not be written: %s", self.run.run_id, error)
 
     # --- the registry -----------------------------------------------------------------------------
 

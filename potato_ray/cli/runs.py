@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from potato_ray.cli.output import duration, out, print_json, print_table, when
 from potato_ray.cli.summary import detail_lines, score_line
@@ -13,10 +11,9 @@ from potato_ray.config.models import ProjectConfig
 from potato_ray.errors import NotFound
 from potato_ray.registry.reading import RegistryReader
 from potato_ray.registry.runs import Run
-from potato_ray.run_log import log_lines
+from potato_ray.run_log import all_events, log_lines
 
 LATEST = "latest"
-PAGE = 1000
 
 
 def reader_of(config: ProjectConfig) -> RegistryReader:
@@ -91,11 +88,3 @@ def show_log(name: str, config: Path, *, as_json: bool) -> int:
         for line in log_lines(events):
             out(line)
     return 0
-
-
-def all_events(reader: RegistryReader, run_id: str) -> Iterator[dict[str, Any]]:
-    """Every event of a run, page by page."""
-    after = 0
-    while page := reader.events(run_id, after=after, limit=PAGE):
-        yield from page
-        after = int(page[-1]["id"])

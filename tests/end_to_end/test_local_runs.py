@@ -36,6 +36,7 @@ def test_a_run_is_trained_scored_and_written_back(
     assert run.writeback is not None
     assert run.writeback["n_written"] > 0
     assert not any(name.startswith("val_") for name in run.metrics)
+    assert "fitting" in (config.training_dir / "runs" / run.run_id / "run.log").read_text("utf-8")
 
 
 def test_a_second_run_is_compared_with_the_first(
