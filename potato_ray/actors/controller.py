@@ -12,8 +12,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import sqlite3
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
@@ -39,6 +40,7 @@ T = TypeVar("T")
 
 NAME = "run-controller"
 PLACE_AGAIN_AFTER_S = 5.0
+WRITE_AGAIN_AFTER_S = 1.0
 RELEASE_POLL_S = 0.5
 
 
@@ -135,7 +137,9 @@ class RunController:
         if way is None or way.run.attempt != attempt:
             return asdict(Directive(stale=True))
         if events:
-            stale = await self.write(self.registry.record_events, run_id, attempt, first_seq, list(events))
+            stale = await self.write_surely(
+                self.registry.record_events, run_id, attempt, first_seq, list(events)
+            )
             if stale:
                 return asdict(Directive(stale=True))
         await way.heard(events, notes)
@@ -157,6 +161,17 @@ class RunController:
         """Run one registry call in the writer thread."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._writer, lambda: function(*args, **kwargs))
+
+    async def write_surely(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+        """The same for what must not be lost: waits while the registry is locked or its disk is full."""
+        while True:
+            try:
+                return await self.write(function, *args, **kwargs)
+            except (Conflict, sqlite3.OperationalError) as error:
+                if self._stopping or (isinstance(error, Conflict) and error.code != "registry_locked"):
+                    raise
+                logger.warning("the registry could not be written, trying again: %s", error)
+            await asyncio.sleep(WRITE_AGAIN_AFTER_S)
 
     def run_folder(self, run_id: str) -> Path:
         return self.config.training_dir / "runs" / run_id
@@ -184,14 +199,27 @@ class RunController:
         except PotatoRayError as error:
             self._broken = error
             return
+        except Exception:
+            logger.exception("the registry could not be taken up")
+            self._broken = _unexpected("The registry could not be taken up")
+            return
         finally:
             self._ready.set()
-        await self._replay()
         self._spawn(self._keep_spare())
+        await self._guarded(self._replay, "the stored predictions could not be brought up to date")
         while not self._stopping:
             self._wake.clear()
-            waits = await self._start_what_may()
-            await self._sleep_until_woken(PLACE_AGAIN_AFTER_S if waits else 60.0)
+            waits = await self._guarded(self._start_what_may, "the queue could not be looked at")
+            await self._sleep_until_woken(60.0 if waits is False else PLACE_AGAIN_AFTER_S)
+
+    async def _guarded(self, work: Callable[[], Awaitable[T]], trouble: str) -> T | None:
+        """Do a part of the controller's life; a failure is logged, and does not end that life."""
+        try:
+            return await work()
+        except Exception:
+            if not self._stopping:
+                logger.exception("%s", trouble)
+            return None
 
     async def _opened(self) -> None:
         """Wait until the registry is open and reconciled; raises what kept it from opening."""
@@ -250,7 +278,7 @@ class RunController:
                 await self._refuse(run, error)
             except Exception:
                 logger.exception("run %s could not be started", run.run_id)
-                await self._refuse(run, _unexpected())
+                await self._refuse(run, _unexpected("The run could not be started"))
         return waits
 
     async def _try_to_start(self, run: Run) -> bool:
@@ -279,6 +307,9 @@ class RunController:
         if begun is not None:
             way = RunWay(self, begun, placement=placement)
             self._ways[run.run_id] = way
+            # A cancel that came between the two found no way to tell.
+            if (await self.write(self.registry.run, run.run_id)).cancel_requested_at is not None:
+                way.cancel()
             self._spawn(self._walk(way))
         return False
 
@@ -326,7 +357,7 @@ class RunController:
                 break
             await asyncio.sleep(RELEASE_POLL_S)
         if not self._stopping:
-            await self.write(self.registry.release, run_id, attempt)
+            await self.write_surely(self.registry.release, run_id, attempt)
 
     async def _keep_spare(self) -> None:
         """Have a spare worker ready while nothing runs; without one a run starts cold."""
@@ -375,9 +406,9 @@ def _reservation(backend: str, placement: Placement) -> Reservation:
     return Reservation(backend=backend, gpu_uuids=placement.gpu_uuids, device=placement.device)
 
 
-def _unexpected() -> PotatoRayError:
+def _unexpected(what: str) -> PotatoRayError:
     return PotatoRayError(
-        "The run could not be started because of an unexpected error.",
+        f"{what} because of an unexpected error.",
         code="backend_failed",
         next_step="Look at the server's log, which holds the details.",
     )

@@ -101,9 +101,9 @@ class RunWay:
     async def _build(self) -> None:
         self.job.path.mkdir(parents=True, exist_ok=True)
         self.job.cancel.unlink(missing_ok=True)
-        shutil.rmtree(self.job.bundle, ignore_errors=True)
+        await asyncio.to_thread(shutil.rmtree, self.job.bundle, ignore_errors=True)
         await self._step("building the bundle")
-        request = await self.controller.write(self._bundle_request)
+        request = await self.controller.write_surely(self._bundle_request)
         reference = tasks.build_bundle.remote(
             ray.get_runtime_context().current_actor,
             self.run.run_id,
@@ -151,7 +151,7 @@ class RunWay:
 
     async def _keep_split(self, report: BuildReport) -> None:
         for split, items in report.splits.items():
-            await self.controller.write(
+            await self.controller.write_surely(
                 self.controller.registry.record_items, self.run.run_id, self.run.attempt, split, items
             )
         for warning in report.warnings:
@@ -264,7 +264,7 @@ class RunWay:
         await self._step("writing predictions back")
         report = await self._published(finished["scores"])
         await self._end(State.SUCCESS, scores=finished["scores"], writeback=report)
-        await self.controller.write(
+        await self.controller.write_surely(
             self.controller.registry.prune, self.controller.config.model_training.retain_runs
         )
 
@@ -295,7 +295,7 @@ class RunWay:
         raise AssertionError("unreachable: the loop returns or raises")
 
     async def _published(self, scores: Mapping[str, Any]) -> dict[str, Any]:
-        publication = await self.controller.write(
+        publication = await self.controller.write_surely(
             Publication,
             self.controller.registry,
             self.run.run_id,
@@ -304,7 +304,7 @@ class RunWay:
             scores.get("headline"),
         )
         # One transaction a call, so that other runs' writes come in between.
-        while not await self.controller.write(publication.step):
+        while not await self.controller.write_surely(publication.step):
             pass
         report = publication.report()
         for warning in report.warnings:
@@ -335,7 +335,7 @@ class RunWay:
     # --- the registry -----------------------------------------------------------------------------
 
     async def _change(self, state: State, **fields: Any) -> None:
-        self.run = await self.controller.write(
+        self.run = await self.controller.write_surely(
             self.controller.registry.transition, self.run.run_id, self.run.attempt, state, **fields
         )
 
@@ -360,7 +360,7 @@ class RunWay:
         event = (
             {"event": "status", "step": note.get("step", "")} if kind == "step" else {"event": "log", **note}
         )
-        await self.controller.write(
+        await self.controller.write_surely(
             self.controller.registry.record_note, self.run.run_id, self.run.attempt, event
         )
 
