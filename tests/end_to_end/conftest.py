@@ -15,19 +15,22 @@ import yaml
 
 from potato_ray.actors.session import Session
 from potato_ray.config import ProjectConfig, load
+from potato_ray.trainers import registry
 
 PROJECTS = Path(__file__).parent.parent / "projects"
 PLUGIN = Path(__file__).parent.parent / "testbeds" / "plugin"
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def rehearsal_trainers() -> Iterator[None]:
     """The trainers of tests/testbeds/plugin, here and in every process that is started from here."""
     before = os.environ.get("PYTHONPATH")
     sys.path.insert(0, str(PLUGIN))
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(PLUGIN), before]))
+    registry._announced.cache_clear()
     yield
     sys.path.remove(str(PLUGIN))
+    registry._announced.cache_clear()
     os.environ.pop("PYTHONPATH")
     if before is not None:
         os.environ["PYTHONPATH"] = before
