@@ -114,6 +114,7 @@ def finish_run(
     seed: int,
     previous: Mapping[str, float] | None,
     same_splits: bool,
+    blind: str,
 ) -> dict[str, Any]:
     """Score the held-out predictions, and send every prediction to the registry in batches."""
     restore_home()
@@ -130,6 +131,7 @@ def finish_run(
         previous=previous,
         scored_as=kind.scored_as if kind is not None else None,
         same_splits=same_splits,
+        blind=blind,
     )
     write_pictures(scores, job.artifacts)
     write_curves(curves_in(job.events), job.artifacts)

@@ -284,6 +284,7 @@ class RunWay:
                             self.run.split_seed,
                             previous,
                             same_splits,
+                            self.controller.config.model_training.writeback.score_blind_only,
                         )
                     )
                 )

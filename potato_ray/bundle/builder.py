@@ -94,12 +94,14 @@ class _Build:
         self.should_stop = should_stop
         self.warnings: list[str] = []
         self.n_items = 0
+        self.seeded: frozenset[str] = frozenset()
 
     def run(self) -> BuildReport:
         self.poll.now()
         index = index_items(self.request.paths, self.request.group_key, is_media, self._on_item)
         self.n_items = len(index.positions)
         reading = self._read_answers(index)
+        self.seeded = reading.seeded
         self.progress("resolving the annotators' answers", 0, 1)
         resolution = self._resolve(reading)
         self.poll.now()
@@ -216,6 +218,8 @@ class _Build:
             row |= {"media_missing": True} if link is None else {"media": link}
         if item.instance_id in targets:
             row["targets"] = {self.scheme.name: targets[item.instance_id]}
+            if item.instance_id in self.seeded:
+                row["seeded"] = True
         return row
 
     def _counts(

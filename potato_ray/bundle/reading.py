@@ -42,6 +42,11 @@ def targets_of(folder: Path, split: str, scheme_name: str) -> dict[str, Any]:
     return targets
 
 
+def seeded_items(folder: Path, split: str) -> frozenset[str]:
+    """The items of a split for which an annotator's answer began as a pre-label."""
+    return frozenset(row["instance_id"] for row in read_rows(folder, split) if row.get("seeded"))
+
+
 def split_file(split: str) -> str:
     """The file name of a split. Raises ValueError for an unknown one."""
     if split not in ALL:

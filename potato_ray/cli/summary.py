@@ -12,9 +12,14 @@ from potato_ray.registry.states import State
 
 def score_line(run: Run) -> str:
     """`val macro_f1 0.796 (95 % interval 0.71 to 0.87, 28 items) · baseline 0.39 · previous run 0.78`."""
-    headline = (run.scores or {}).get("headline")
-    if not headline:
-        return "not scored" if run.state == State.SUCCESS else ""
+    headline = run.scores.get("headline")
+    if headline:
+        return headline_line(headline)
+    return str(run.scores.get("note") or "not scored") if run.state == State.SUCCESS else ""
+
+
+def headline_line(headline: Mapping[str, Any]) -> str:
+    """A headline score with what it is compared with."""
     parts = [f"{headline['split']} {headline['metric']} {headline['value']:.3f}{_interval(headline)}"]
     if headline.get("baseline") is not None:
         parts.append(f"baseline {headline['baseline']:.3f}")
@@ -40,6 +45,8 @@ def end_lines(run: Run) -> Iterator[str]:
     yield f"run {run.run_id}: {run.state}"
     if run.state == State.SUCCESS:
         yield f"held-out score: {score_line(run)}"
+        if blind := run.scores.get("blind"):
+            yield f"on items labelled without a pre-label: {headline_line(blind)}"
         if run.writeback:
             yield str(run.writeback.get("summary", ""))
     elif run.error:
@@ -73,4 +80,4 @@ def detail_lines(run: Run) -> Iterator[str]:
 
 
 def _metrics(run: Run) -> dict[str, Any]:
-    return {**run.metrics, **((run.scores or {}).get("metrics") or {})}
+    return {**run.metrics, **(run.scores.get("metrics") or {})}

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from potato_ray.bundle.reading import read_manifest, targets_of
+from potato_ray.bundle.reading import read_manifest, seeded_items, targets_of
 from potato_ray.errors import RunFailed
 from potato_ray.scoring import pictures
 from potato_ray.scoring.measures import MEASURES
@@ -44,12 +44,17 @@ class Headline:
 
 @dataclass(frozen=True)
 class RunScores:
-    """All scores of a run. `metrics` are flat, their names carry the split (`val_macro_f1`)."""
+    """All scores of a run. `metrics` are flat, their names carry the split (`val_macro_f1`).
+
+    `blind` is the headline on the held-out items that were labelled without a pre-label; None where
+    there are no others, or none of those.
+    """
 
     scheme: str
     kind: str
     headline: Headline | None
     metrics: Mapping[str, float]
+    blind: Headline | None = None
     splits: Mapping[str, SplitScores] = field(default_factory=dict)
     note: str = ""
 
@@ -68,38 +73,63 @@ def score_run(
     selects_on_val: bool,
     seed: int = 0,
     previous: Mapping[str, float] | None = None,
-    exclude: Set[str] = frozenset(),
     scored_as: str | None = None,
     same_splits: bool = True,
+    blind: str = "report",
 ) -> RunScores:
     """Score a run's predictions.jsonl on the labelled val and test items of its bundle, by item.
 
     A labelled item without a prediction counts as wrong. `previous` are an earlier run's flat metrics,
-    `exclude` items to leave out, `scored_as` the kind of the score where it is not that of the scheme.
-    `same_splits` False: the study was split in another way before. The baseline is fitted on the train
-    targets alone.
+    `scored_as` the kind of the score where it is not that of the scheme. `same_splits` False: the study
+    was split in another way before. `blind` (off, report, headline): whether items labelled without a
+    pre-label get a second score, or the only one. Baselines are fitted on the train targets alone.
     """
     manifest = read_manifest(bundle)
     scheme = {**manifest["schemas"][0], **({"kind": scored_as} if scored_as else {})}
     said = read_predictions(predictions, scheme["name"], scheme["kind"])
-    train = list(targets_of(bundle, "train", scheme["name"]).values())
-    splits: dict[str, SplitScores] = {}
-    for split in HELD_OUT:
-        targets = targets_of(bundle, split, scheme["name"])
-        kept = {item: target for item, target in targets.items() if item not in exclude}
-        if kept:
-            rng = np.random.default_rng([seed, HELD_OUT.index(split)])
-            splits[split] = score_split(kept, said, scheme, train, rng)
+    scorer = _Scorer(bundle, scheme, said, seed)
+    seeded = scorer.seeded() if blind != "off" else frozenset()
     comparable = same_splits and not _moved(manifest)
-    headline = choose_headline(splits, scheme["kind"], selects_on_val, previous or {}, comparable)
+
+    def headline_of(splits: Mapping[str, SplitScores]) -> Headline | None:
+        return choose_headline(splits, scheme["kind"], selects_on_val, previous or {}, comparable)
+
+    splits = scorer.splits(without=seeded if blind == "headline" else frozenset())
+    headline = headline_of(splits)
     return RunScores(
         scheme=scheme["name"],
         kind=scheme["kind"],
         headline=headline,
         metrics=_flat(splits),
+        blind=headline_of(scorer.splits(without=seeded)) if seeded and blind == "report" else None,
         splits=splits,
         note="" if headline else _why_not(splits, scheme["kind"]),
     )
+
+
+class _Scorer:
+    """Scores the held-out splits of one bundle, all items or some."""
+
+    def __init__(
+        self, bundle: Path, scheme: Mapping[str, Any], said: Mapping[str, Prediction], seed: int
+    ) -> None:
+        self.bundle, self.scheme, self.said, self.seed = bundle, scheme, said, seed
+        self.train = list(targets_of(bundle, "train", scheme["name"]).values())
+        self.targets = {split: targets_of(bundle, split, scheme["name"]) for split in HELD_OUT}
+
+    def seeded(self) -> frozenset[str]:
+        """The held-out items whose label began as a pre-label."""
+        return frozenset[str]().union(*(seeded_items(self.bundle, split) for split in HELD_OUT))
+
+    def splits(self, without: Set[str]) -> dict[str, SplitScores]:
+        """The scores of each split that has items left."""
+        found: dict[str, SplitScores] = {}
+        for number, split in enumerate(HELD_OUT):
+            kept = {item: target for item, target in self.targets[split].items() if item not in without}
+            if kept:
+                rng = np.random.default_rng([self.seed, number])
+                found[split] = score_split(kept, self.said, self.scheme, self.train, rng)
+        return found
 
 
 def read_predictions(path: Path, scheme: str, kind: str) -> dict[str, Prediction]:

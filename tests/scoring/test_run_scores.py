@@ -99,11 +99,34 @@ def test_the_same_seed_gives_the_same_interval(tmp_path: Path, scores: RunScores
     assert again.as_json() == scores.as_json()
 
 
-def test_excluded_items_are_not_scored(tmp_path: Path) -> None:
+def mark_seeded(bundle: Path, *items: str) -> None:
+    """Mark val items as labelled with a pre-label in sight."""
+    path = bundle / "val.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    marked = [{**row, "seeded": True} if row["instance_id"] in items else row for row in rows]
+    path.write_text("".join(json.dumps(row) + "\n" for row in marked))
+
+
+def test_items_labelled_without_a_prelabel_get_a_second_score(tmp_path: Path) -> None:
     bundle = make_bundle(tmp_path, {"train": TRAIN, "val": VAL})
-    scores = score_run(bundle, say(tmp_path, SAID), selects_on_val=False, exclude={"v2", "v4"})
-    assert scores.splits["val"].n_items == 2
-    assert scores.metrics["val_accuracy"] == 1.0
+    mark_seeded(bundle, "v2", "v4")
+    scores = score_run(bundle, say(tmp_path, SAID), selects_on_val=False)
+    assert scores.headline is not None
+    assert scores.blind is not None
+    assert (scores.headline.n_items, scores.blind.n_items) == (4, 2)
+    assert scores.blind.value == 1.0
+
+
+def test_the_blind_score_can_be_the_headline(tmp_path: Path) -> None:
+    bundle = make_bundle(tmp_path, {"train": TRAIN, "val": VAL})
+    mark_seeded(bundle, "v2", "v4")
+    scores = score_run(bundle, say(tmp_path, SAID), selects_on_val=False, blind="headline")
+    assert scores.headline is not None
+    assert (scores.headline.n_items, scores.headline.value, scores.blind) == (2, 1.0, None)
+
+
+def test_without_prelabels_there_is_one_score(scores: RunScores) -> None:
+    assert scores.blind is None
 
 
 def test_the_previous_score_stands_beside_its_like(tmp_path: Path) -> None:
