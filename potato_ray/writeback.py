@@ -34,8 +34,8 @@ class WritebackSection(Protocol):
 class WritebackSettings:
     """`model_training.writeback`: the schemes that are published, and the least confidence (0..1).
 
-    `field` is the item's field that holds the pre-labels. `gate` says what to do with a model that
-    does not beat the majority baseline: off (publish), warn (publish and say so), block (only store).
+    `field` is the item's field that holds the pre-labels. `gate` says what to do with a model that is
+    not known to beat the majority baseline: off (publish), warn (publish and say so), block (only store).
     """
 
     schemas: Sequence[str] = ()
@@ -177,7 +177,7 @@ class Publication:
         self._settings = settings
         self._run = registry.update(run_id, attempt, beats_baseline=beats_baseline(headline))
         self._blocks = settings.gate == "block"
-        blocked = self._blocks and self._run.beats_baseline is False
+        blocked = self._blocks and not self._run.beats_baseline
         self._decide: Decide = lambda candidate: decide(candidate, settings, items, blocked)
         self._report: WritebackReport | None = None
         if self._run.writeback is not None:
@@ -235,7 +235,7 @@ _REASONS = (
 
 _NONE = "No predictions were published: "
 _WEAK = "the model does not beat the majority baseline on held-out items"
-_UNSCORED = "The model has no held-out score, so it was not compared with the majority baseline"
+_UNSCORED = "the model has no held-out score, so it was not compared with the majority baseline"
 
 
 def _report(counts: Mapping[str, int], settings: WritebackSettings, run: Run | None) -> WritebackReport:
@@ -245,7 +245,7 @@ def _report(counts: Mapping[str, int], settings: WritebackSettings, run: Run | N
         n_read=sum(counts.values()),
         schemas_enabled=tuple(settings.schemas),
         warnings=_warnings(settings, run),
-        summary=_summary(counts, settings),
+        summary=_summary(counts, settings, run),
         **{f"n_{outcome}": number for outcome, number in counts.items()},
     )
 
@@ -253,22 +253,26 @@ def _report(counts: Mapping[str, int], settings: WritebackSettings, run: Run | N
 def _warnings(settings: WritebackSettings, run: Run | None) -> tuple[str, ...]:
     if run is None or settings.gate == "off" or not settings.schemas or run.beats_baseline:
         return ()
-    if run.beats_baseline is None:
-        return (f"{_UNSCORED}.",)
     held = (
         "its predictions are stored and not shown" if settings.gate == "block" else "published all the same"
     )
-    return (f"{_WEAK[0].upper()}{_WEAK[1:]}; {held}.",)
+    why = _shortcoming(run)
+    return (f"{why[0].upper()}{why[1:]}; {held}.",)
 
 
-def _summary(counts: Mapping[str, int], settings: WritebackSettings) -> str:
+def _shortcoming(run: Run) -> str:
+    """What the gate holds against the model of `run`."""
+    return _UNSCORED if run.beats_baseline is None else _WEAK
+
+
+def _summary(counts: Mapping[str, int], settings: WritebackSettings, run: Run | None) -> str:
     total, written = sum(counts.values()), counts.get("written", 0)
     if not written and not settings.schemas:
         return f"{_NONE}write-back is not enabled for any schema"
     if not total:
         return f"{_NONE}there are none"
-    if not written and set(counts) == {"skipped_gate"}:
-        return f"{_NONE}{_WEAK} (model_training.writeback.gate is block)"
+    if run is not None and set(counts) == {"skipped_gate"}:
+        return f"{_NONE}{_shortcoming(run)} (model_training.writeback.gate is block)"
     reasons = ", ".join(
         f"{counts[outcome]} {words.format(minimum=settings.min_confidence)}"
         for outcome, words in _REASONS

@@ -175,7 +175,7 @@ def settle_newest(
 
 def _counting(gate_blocks: bool) -> str:
     """SQL on run `nr`: whether its predictions supersede older ones. A blocked model's do not."""
-    return "nr.beats_baseline IS NOT 0" if gate_blocks else "1"
+    return "nr.beats_baseline IS 1" if gate_blocks else "1"
 
 
 def _settle(

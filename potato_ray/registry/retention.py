@@ -33,7 +33,8 @@ SELECT p.instance_id, p.schema_name, (
     OR EXISTS (
         SELECT 1 FROM potato_ray_predictions n JOIN potato_ray_runs nr ON nr.seq = n.run
         WHERE n.instance_id = p.instance_id AND n.schema_name = p.schema_name
-        AND nr.begun > r.begun AND nr.state = 'success' AND nr.beats_baseline IS NOT 0)
+        AND nr.begun > r.begun AND nr.state = 'success'
+        AND (nr.beats_baseline IS 1 OR nr.beats_baseline IS NULL AND r.beats_baseline IS NOT 1))
     OR EXISTS (
         SELECT 1 FROM potato_ray_run_items i JOIN potato_ray_runs nr ON nr.seq = i.run
         WHERE i.instance_id = p.instance_id AND i.split = 'train'

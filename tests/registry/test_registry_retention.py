@@ -95,9 +95,12 @@ def test_predictions_for_items_that_a_later_run_trains_on_go(registry, succeed):
     assert old in registry.prune(0)
 
 
-def test_a_model_that_does_not_beat_the_baseline_replaces_nothing_for_good(registry, reader, succeed):
+@pytest.mark.parametrize("newer", [{"value": 0.4, "baseline": 0.5}, None])
+def test_a_model_that_is_not_known_to_beat_the_baseline_replaces_no_good_one(
+    registry, reader, succeed, newer
+):
     old = succeed(predicted=["a"], headline={"value": 0.8, "baseline": 0.5})
-    succeed(predicted=["a"], headline={"value": 0.4, "baseline": 0.5})
+    succeed(predicted=["a"], headline=newer)
     registry.prune(0)
     assert [each.instance_id for each in reader.predictions(old)] == ["a"]
 

@@ -170,13 +170,33 @@ def test_the_gate_that_blocks_stores_and_leaves_the_older_pre_labels(registry, s
     assert len(list(RegistryReader(registry.path).predictions(run_id))) == 2
 
 
-def test_the_gate_that_blocks_lets_a_good_or_an_unscored_model_pass(succeed, settings):
+def test_the_gate_that_blocks_lets_a_good_model_pass(succeed, settings):
     block = replace(settings, gate="block")
     good = succeed(prediction("a"), headline={"value": 0.9, "baseline": 0.5}, settings=block)[1]
-    unscored = succeed(prediction("b"), settings=block)[1]
     assert (good.n_written, good.warnings) == (1, ())
-    assert unscored.n_written == 1
-    assert unscored.warnings[0].startswith("The model has no held-out score")
+
+
+def test_the_gate_that_blocks_holds_a_model_without_a_score_back(succeed, settings, shown):
+    succeed(prediction("a"))
+    block = replace(settings, gate="block")
+    report = succeed(prediction("a", "negative"), prediction("b"), settings=block)[1]
+    assert (report.n_written, report.n_skipped_gate) == (0, 2)
+    assert report.summary == (
+        "No predictions were published: the model has no held-out score, so it was not compared with the"
+        " majority baseline (model_training.writeback.gate is block)"
+    )
+    assert report.warnings[0].startswith("The model has no held-out score")
+    assert report.warnings[0].endswith("its predictions are stored and not shown.")
+    assert (shown("a"), shown("b")) == (POSITIVE, {})
+
+
+def test_the_gate_that_warns_says_that_a_published_model_has_no_score(succeed):
+    report = succeed(prediction("a"))[1]
+    assert report.n_written == 1
+    assert report.warnings == (
+        "The model has no held-out score, so it was not compared with the majority baseline;"
+        " published all the same.",
+    )
 
 
 def many(count):
