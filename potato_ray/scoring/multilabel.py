@@ -30,9 +30,7 @@ def metrics(
     used = [number for number in range(len(classes)) if human[:, number].any()]
     return defined(
         micro_f1=float(main_of(per_item(truth, answers, scheme).sum(0))),
-        macro_f1=(
-            sk.f1_score(human[:, used], said[:, used], average="macro", zero_division=0) if used else None
-        ),
+        macro_f1=(sk.f1_score(human, said, labels=used, average="macro", zero_division=0) if used else None),
         subset_accuracy=sk.accuracy_score(human, said),
         jaccard=sk.jaccard_score(human, said, average="samples", zero_division=1),
     )

@@ -116,6 +116,13 @@ def test_multilabel_scores_agree_with_counting(pairs: list[tuple[list[str], list
     assert found["subset_accuracy"] == pytest.approx(np.mean(right), abs=1e-9)
 
 
+def test_macro_f1_of_sets_with_one_human_label_is_the_f1_of_that_label() -> None:
+    truth, never = [["x"], ["x"], [], []], [[], [], [], []]
+    assert multilabel.metrics(truth, never, {})["macro_f1"] == 0.0
+    often = multilabel.metrics(truth, [["x"], [], ["x"], []], {})
+    assert often["macro_f1"] == pytest.approx(0.5)
+
+
 def test_a_missing_set_is_wrong_also_where_the_human_set_is_empty() -> None:
     found = multilabel.metrics([[]], [None], {})
     assert (found["micro_f1"], found["subset_accuracy"], found["jaccard"]) == (0.0, 0.0, 0.0)
