@@ -9,7 +9,8 @@
 | others | the most frequent answer; an item without one is left unresolved | the same |
 
 Labels whose scores lie within 1e-6 of the best, or a median halfway between two labels, are a tie, broken
-by a hash of the item: the same every time, and in favour of no label.
+by a hash of the item and of the tied labels' texts: the same every time, in favour of no label, and
+whatever labels the scheme has besides, in whatever order.
 """
 
 from __future__ import annotations
@@ -31,7 +32,6 @@ from potato_ray.trainers import kinds
 CONSENSUS = "consensus"
 MAJORITY = "majority"
 TIE_WIDTH = 1e-6
-_LOT_BITS = 192
 _ITEMS_PER_POLL = 1000
 
 Floats = NDArray[np.float64]
@@ -93,8 +93,7 @@ def _labels(table: AnswerTable, aggregation: str, labels: Sequence[str], seed: i
     choice = scores.argmax(axis=1)
     tied = np.flatnonzero(near.sum(axis=1) > 1)
     for item in tied:
-        candidates = np.flatnonzero(near[item])
-        choice[item] = candidates[_lot(seed, table.items[item]) % len(candidates)]
+        choice[item] = _drawn(seed, table.items[item], labels, np.flatnonzero(near[item]).tolist())
     return Resolution(
         {item: labels[code] for item, code in zip(table.items, choice, strict=True)},
         _n_uneven(table, table.codes),
@@ -105,7 +104,7 @@ def _labels(table: AnswerTable, aggregation: str, labels: Sequence[str], seed: i
 def _label_sets(
     table: AnswerTable, aggregation: str, labels: Sequence[str], seed: int, poll: Poll
 ) -> Resolution:
-    """Each label by itself, given (1) or not given (0); at a tie its own bit of the item's hash decides."""
+    """Each label by itself, given (1) or not given (0); at a tie a hash of item and label decides."""
     chosen: list[list[str]] = [[] for _ in table.items]
     disagreed, tied = np.zeros(len(table.items), bool), np.zeros(len(table.items), bool)
     for code, label in enumerate(labels):
@@ -115,7 +114,7 @@ def _label_sets(
         near = np.abs(scores[:, 1] - scores[:, 0]) <= TIE_WIDTH
         taken = scores[:, 1] > scores[:, 0]
         for item in np.flatnonzero(near):
-            taken[item] = _lot(seed, table.items[item]) >> code % _LOT_BITS & 1
+            taken[item] = _lot(seed, table.items[item], label) & 1
         for item in np.flatnonzero(taken):
             chosen[item].append(label)
         disagreed |= _uneven(table, given)
@@ -142,7 +141,8 @@ def _median_labels(table: AnswerTable, labels: Sequence[str], seed: int) -> Reso
     choice = np.floor(medians).astype(np.int64)
     tied = np.flatnonzero(medians > choice)
     for item in tied:
-        choice[item] += _lot(seed, table.items[item]) & 1
+        lower = int(choice[item])
+        choice[item] = _drawn(seed, table.items[item], labels, [lower, lower + 1])
     return Resolution(
         {item: labels[code] for item, code in zip(table.items, choice, strict=True)},
         _n_uneven(table, table.codes),
@@ -237,10 +237,15 @@ def _n_uneven(table: AnswerTable, values: NDArray[Any]) -> int:
     return int(_uneven(table, values).sum())
 
 
-def _lot(seed: int, item: str) -> int:
-    """A number of 192 bits that depends on the seed and the item alone.
+def _drawn(seed: int, item: str, labels: Sequence[str], tied: Sequence[int]) -> int:
+    """The code among `tied` whose label draws the lowest lot."""
+    return min(tied, key=lambda code: _lot(seed, item, labels[code]))
 
-    The first 8 bytes of the hash stay out: the item's split is decided by some of them, and a tie broken
-    by the same bits would put different labels into different splits.
+
+def _lot(seed: int, item: str, label: str) -> int:
+    """A number that depends on these three alone.
+
+    The item's split is decided by the hash of the seed and the id without a label, so a tie is broken
+    independently of the split: no split gets more of one label.
     """
-    return int.from_bytes(sha256(f"{seed}:{item}".encode()).digest()[8:])
+    return int.from_bytes(sha256(f"{seed}:{item}:{label}".encode()).digest())

@@ -120,6 +120,28 @@ def test_ties_are_broken_the_same_way_among_other_items_and_otherwise_with_anoth
     assert first != other
 
 
+@pytest.mark.parametrize("kind", [kinds.NOMINAL, kinds.MULTILABEL])
+def test_a_tie_is_broken_the_same_way_when_labels_are_added_or_change_places(kind: str) -> None:
+    pair: list[Any] = ["b", "c"] if kind == kinds.NOMINAL else [("b", "c"), ("c",)]
+    other: Any = "a" if kind == kinds.NOMINAL else ("a",)
+    orders = ((), ["c", "b"], ["a", "b", "c"], ["c", "a", "b"])
+    first, *others = (
+        resolved(kind, table_of(kind, [pair] * 60 + [[other]] * ("a" in order), order), "majority").targets
+        for order in orders
+    )
+    assert len(set(map(str, first.values()))) == 2
+    assert all({item: targets[item] for item in first} == first for targets in others)
+
+
+def test_a_median_between_two_labels_falls_on_the_same_one_when_a_lower_grade_is_added() -> None:
+    grades = [["low", "high"]] * 60
+    one, two = (
+        resolved(kinds.ORDINAL, table_of(kinds.ORDINAL, grades, labels)).targets
+        for labels in (["low", "high"], ["lowest", "low", "high"])
+    )
+    assert one == two
+
+
 def test_the_lot_of_a_tie_does_not_depend_on_the_split() -> None:
     found = resolved(kinds.NOMINAL, table_of(kinds.NOMINAL, [["a", "b"]] * 1000), "majority")
     splits = assign(list(found.targets), 0, {"train": 0.5, "val": 0.5})
