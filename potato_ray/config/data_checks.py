@@ -1,4 +1,4 @@
-"""Checks of the data files: that they are there, and that their items have the fields that are named."""
+"""Checks of the data files: that they are there, and that their items have what the configuration names."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from potato_ray.config.document import Document, KeyPath
+from potato_ray.config.id_checks import DataFile, check_ids
 from potato_ray.config.spelling import closest, listed
 
 _ID_FROM_KEY = ""
@@ -15,13 +16,16 @@ _ID_FROM_KEY = ""
 
 
 def check_data(document: Document) -> None:
-    """Every data file can be read, and the first record of each has the id and the text."""
+    """Every data file can be read, the first record of each has the id and the text, no id is there twice."""
+    readable = []
     for path, written, resolved in _data_files(document):
         if _is(Path.is_file, resolved):
-            _check_first_record(document, path, written, resolved)
+            if _check_first_record(document, path, written, resolved):
+                readable.append(DataFile(path, written, resolved))
             continue
         what = "is a folder" if _is(Path.is_dir, resolved) else "not found"
         document.error(path, f"Data file {what}: {written} (resolved to: {resolved})", "data_file_missing")
+    check_ids(document, readable)
 
 
 def _data_files(document: Document) -> Iterator[tuple[KeyPath, str, Path]]:
@@ -48,7 +52,8 @@ def _is(test: Callable[[Path], bool], path: Path) -> bool:
         return False
 
 
-def _check_first_record(document: Document, path: KeyPath, written: str, resolved: Path) -> None:
+def _check_first_record(document: Document, path: KeyPath, written: str, resolved: Path) -> bool:
+    """Whether the file has a first record."""
     from potato_ray.errors import ProjectUnreadable
     from potato_ray.project.records import read_records
 
@@ -56,14 +61,15 @@ def _check_first_record(document: Document, path: KeyPath, written: str, resolve
         number_and_record = next(iter(read_records(resolved, written)), None)
     except ProjectUnreadable as failure:
         document.error(path, f"{failure.message} {failure.evidence}".strip(), "data_file_unreadable")
-        return
+        return False
     except RecursionError:
         document.error(path, f"The data file {written} is nested too deeply", "data_file_unreadable")
-        return
+        return False
     if number_and_record is None:
         document.error(path, f"The data file {written} holds no item", "data_file_unreadable")
-        return
+        return False
     _check_fields(document, written, number_and_record[1])
+    return True
 
 
 def _check_fields(document: Document, written: str, record: dict[str, Any]) -> None:

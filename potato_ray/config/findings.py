@@ -30,6 +30,7 @@ Code = Literal[
     "unknown_type",
     "data_file_missing",
     "data_file_unreadable",
+    "duplicate_id",
     "field_missing",
     "field_differs",
     "unknown_schema",

@@ -166,8 +166,8 @@ def _place(paths: ProjectPaths, item: Item) -> str:
 
 
 def _item(paths: ProjectPaths, record: dict[str, Any], file_number: int, number: int) -> Item:
-    key = record.pop("", None)
-    instance_id = _id(record.get(paths.id_key, key))
+    instance_id = id_of(record, paths.id_key)
+    record.pop("", None)
     if not instance_id:
         raise ProjectUnreadable(
             f"Record {number} of the data file {paths.shown(paths.data_paths[file_number])} has no id.",
@@ -182,8 +182,9 @@ def _item(paths: ProjectPaths, record: dict[str, Any], file_number: int, number:
     return Item(instance_id, cleaned, texts, cleaned != text, record, file_number, number)
 
 
-def _id(value: Any) -> str:
-    """The id as text; "" for none, and for a value that can be no id."""
+def id_of(record: Mapping[str, Any], id_key: str) -> str:
+    """The id of a record of read_records as text; "" for none, and for a value that can be no id."""
+    value = record.get(id_key, record.get(""))
     if value is None or isinstance(value, (dict, list)):
         return ""
     return clean(str(value))
