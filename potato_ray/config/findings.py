@@ -27,6 +27,7 @@ Code = Literal[
     "wrong_value",
     "out_of_range",
     "boolean_label",
+    "duplicate_label",
     "unknown_type",
     "data_file_missing",
     "data_file_unreadable",

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from potato_ray.config.document import Document, KeyPath
+from potato_ray.config.document import Document, KeyPath, dotted
 from potato_ray.config.spelling import closest, shown
 
 SCHEMES = "annotation_schemes"
 _REQUIRED = ("annotation_type", "name", "description")
 _SURE = 0.8
+_OF_LABELS = frozenset({"radio", "multiselect", "select"})
+"""The annotation types that are nothing without labels."""
+
+_LISTED_BY_POTATO = "use_predefined_labels"
+"""The key of a select whose labels, such as all countries, come from Potato."""
 
 
 def scheme_names(document: Document) -> list[str]:
@@ -26,6 +31,7 @@ def check_schemes(document: Document) -> None:
             continue
         _check_required(document, index, scheme)
         _check_type(document, index, scheme.get("annotation_type"))
+        _check_has_labels(document, index, scheme)
         _check_labels(document, (SCHEMES, index, "labels"))
         name = scheme.get("name")
         if isinstance(name, str) and first.setdefault(name, index) != index:
@@ -62,7 +68,26 @@ def _check_type(document: Document, index: int, annotation_type: Any) -> None:
         document.warn((SCHEMES, index, "annotation_type"), message, "unknown_type", near)
 
 
+def _check_has_labels(document: Document, index: int, scheme: dict[str, Any]) -> None:
+    annotation_type, labels = scheme.get("annotation_type"), scheme.get("labels")
+    if annotation_type not in _OF_LABELS or (isinstance(labels, list) and labels):
+        return
+    if scheme.get(_LISTED_BY_POTATO):
+        return
+    path: KeyPath = (SCHEMES, index, "labels")
+    if "labels" not in scheme:
+        written = next((k for k in scheme if k not in _REQUIRED and closest(k, ["labels"])), "")
+        where = (SCHEMES, index, written) if written else path
+        message = f"{annotation_type} needs labels, and they are missing"
+        document.error(where, message, "missing_key", "labels" if written else "")
+    elif labels is None or labels == []:
+        document.error(path, f"{annotation_type} needs labels, and there are none", "wrong_value")
+    else:
+        document.error(path, f"must be a list, not {shown(labels)}", "wrong_type")
+
+
 def _check_labels(document: Document, path: KeyPath) -> None:
+    first: dict[str, int] = {}
     for index, label in enumerate(document.list(*path)):
         place: KeyPath = (*path, index)
         if isinstance(label, dict) and "name" in label:
@@ -77,3 +102,6 @@ def _check_labels(document: Document, path: KeyPath) -> None:
             )
         elif label is None:
             document.error(place, "the label is empty", "wrong_value")
+        elif first.setdefault(str(label), index) != index:
+            taken = f"{dotted((*path, first[str(label)]))} is the label {label} already"
+            document.error(place, taken, "duplicate_label")

@@ -335,6 +335,13 @@ PROJECTS = [
         "YAML reads the label Yes as the boolean true",
     ),
     ("[good, bad]", "[good, {name: off}]", "annotation_schemes[0].labels[1].name", 'did you mean "off"?'),
+    ("[good, bad]", "[good, bad, good]", "annotation_schemes[0].labels[2]", "labels[0] is the label good"),
+    ("[good, bad]", "[1, '1']", "annotation_schemes[0].labels[1]", "labels[0] is the label 1 already"),
+    ("[good, bad]", "[{name: good}, good]", "annotation_schemes[0].labels[1]", "is the label good already"),
+    (", labels: [good, bad]", "", "annotation_schemes[0].labels", "radio needs labels, and they are missing"),
+    ("[good, bad]", "[]", "annotation_schemes[0].labels", "radio needs labels, and there are none"),
+    ("[good, bad]", "good", "annotation_schemes[0].labels", 'must be a list, not "good"'),
+    ("labels: [good", "lables: [good", "annotation_schemes[0].lables", "did you mean labels?"),
     (
         "annotation_type: radio",
         "annotation_type: raido",

@@ -65,6 +65,8 @@ def test_a_right_model_training_has_no_finding(check_training: Validate, lines: 
     "lines",
     [
         "port: 8000",
+        "  - {annotation_type: select, name: c, description: Where, use_predefined_labels: country}",
+        "  - {annotation_type: text, name: c, description: Why}",
         "list_as_text: {text_list_prefix_type: alphabet}\nai_support: {holdout: {fraction: 0.1}}",
         "training: {enabled: true}\nphases: {order: [annotation]}\nquality_control: {enabled: false}",
         "pre_annotation: {enabled: true, field: hints}",
