@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from potato_ray.bundle.agreement import agreement_warnings
 from potato_ray.bundle.corrections import correction_target
 from potato_ray.bundle.labels import label_counts
 from potato_ray.bundle.manifest import manifest_of
@@ -95,6 +96,7 @@ class _Build:
         self.warnings: list[str] = []
         self.n_items = 0
         self.seeded: frozenset[str] = frozenset()
+        self.corrected: set[str] = set()
 
     def run(self) -> BuildReport:
         self.poll.now()
@@ -112,7 +114,9 @@ class _Build:
         modality = self._modality(index)
         media = MediaLinks(self.request.paths, self.folder / MEDIA_FOLDER) if modality == "image" else None
         files = self._write_rows(plan, targets, media)
-        self.warnings += [*index.warnings, *reading.warnings, *plan.warnings(), *_media_warnings(media)]
+        agreement = agreement_warnings(resolution, len(targets), self.corrected)
+        self.warnings += [*index.warnings, *reading.warnings, *agreement]
+        self.warnings += [*plan.warnings(), *_media_warnings(media)]
         counts = self._counts(index, reading, resolution, targets, plan, media)
         stats = {**counts, "warnings": list(self.warnings)}
         manifest = manifest_of(self.request, files, stats, modality, digest_of(self.folder))
@@ -159,6 +163,7 @@ class _Build:
                 unusable.append(instance_id)
             else:
                 targets[instance_id] = target
+                self.corrected.add(instance_id)
         if unusable:
             self.warnings.append(
                 f"{len(unusable)} correction(s) of reviewers were left out: {self.scheme.name!r} has no such "

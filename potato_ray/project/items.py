@@ -155,10 +155,10 @@ class _IndexDraft:
         )
 
 
-def named(ids: list[str]) -> str:
-    """A few of the ids, and how many more there are."""
-    shown = ", ".join(map(repr, ids[:_NAMED]))
-    return shown if len(ids) <= _NAMED else f"{shown} and {len(ids) - _NAMED} more"
+def named(ids: list[str], most: int = _NAMED) -> str:
+    """At most `most` of the ids, and how many more there are."""
+    shown = ", ".join(map(repr, ids[:most]))
+    return shown if len(ids) <= most else f"{shown} and {len(ids) - most} more"
 
 
 def _place(paths: ProjectPaths, item: Item) -> str:

@@ -138,6 +138,29 @@ def test_a_correction_stands_in_place_of_the_annotators_answers(small, tmp_path)
     assert any("'i002'" in warning for warning in report.warnings)
 
 
+def test_ties_are_told_with_their_share_and_five_of_them(small, tmp_path):
+    torn = {f"i{number:03d}": "bad" if number % 3 else "good" for number in range(10)}
+    report = build(small(ITEMS, {**ANSWERS, "bob": torn}, aggregation="majority"), tmp_path / "bundle")
+    (told,) = (warning for warning in report.warnings if "ties" in warning)
+    assert told.startswith("10 of 120 resolved item(s) (8%) are ties")
+    assert "'i000', 'i001', 'i002', 'i003', 'i004' and 5 more" in told
+    assert told in report.manifest["stats"]["warnings"]
+    assert not any("too often" in warning for warning in report.warnings)
+
+
+def test_two_annotators_who_always_disagree_are_told_loudly(small, tmp_path):
+    opposite = {item: "bad" if label == "good" else "good" for item, label in ANSWERS["ann"].items()}
+    report = build(small(ITEMS, {**ANSWERS, "bob": opposite}, aggregation="majority"), tmp_path / "bundle")
+    assert any("(100%) are ties" in warning for warning in report.warnings)
+    assert any("disagree too often to learn from" in warning for warning in report.warnings)
+
+
+def test_a_tie_that_a_reviewer_decided_is_no_tie_any_more(small, tmp_path):
+    answers = {**ANSWERS, "bob": {"i001": "bad"}}
+    request = small(ITEMS, answers, aggregation="majority", corrections={"i001": "good"})
+    assert not build(request, tmp_path / "bundle").warnings
+
+
 def test_a_group_never_falls_into_two_splits(small, tmp_path):
     report = build(small(ITEMS, ANSWERS, group_key="doc"), tmp_path / "bundle")
     groups = {name: {int(item[1:]) // 4 for item in ids} for name, ids in report.splits.items()}
