@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from potato_ray.config.document import Document, KeyPath
-from potato_ray.config.places import is_backend, keys_at, name_of, owners_of
+from potato_ray.config.places import is_backend, keys_at, name_of, our_keys, owners_of
 from potato_ray.config.spelling import CUTOFF, closest, listed, shown
 
 if TYPE_CHECKING:
@@ -71,16 +71,22 @@ def _unknown(document: Document, path: KeyPath, detail: ErrorDetails) -> None:
 def _nearest_key(key: str, known: list[str]) -> str:
     if _ALIASES.get(key) in known:
         return _ALIASES[key]
-    # A key that another block has is rather misplaced than misspelt.
-    return closest(key, known, _SURE if owners_of(key) else CUTOFF)
+    # A key that another block has, nearly or exactly, is rather misplaced than misspelt.
+    return closest(key, known, _SURE if _elsewhere(key) else CUTOFF)
+
+
+def _elsewhere(key: str) -> str:
+    """The key of some block of ours that `key` is, or surely should have been; "" when there is none."""
+    return closest(key, our_keys(), _SURE)
 
 
 def _where_it_belongs(document: Document, parent: KeyPath, key: str) -> str:
     if is_backend(parent) and document.text(*parent, "type") == "slurm" and key in _NOT_OF_SLURM:
         return _NOT_OF_SLURM[key]
-    owners = owners_of(key)
+    meant = _elsewhere(key)
+    owners = owners_of(meant)
     if owners:
-        return f"it is a key of {owners}"
+        return f"{'it is' if meant == key else meant + ' is'} a key of {owners}"
     return f"it has {', '.join(keys_at(document, parent))}"
 
 

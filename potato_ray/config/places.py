@@ -50,6 +50,12 @@ def name_of(document: Document, path: KeyPath) -> str:
     return ".".join(map(str, path)) or "the configuration"
 
 
+def our_keys() -> set[str]:
+    """Every key of model_training, of its blocks and of the backends."""
+    ours = [block for path, block in BLOCKS.items() if path[:1] == ("model_training",)]
+    return {key for block in [*ours, *BACKEND_TYPES.values()] for key in keys_of(block)}
+
+
 def owners_of(key: str) -> str:
     """The places in model_training that do have `key`, in words; "" when there is none."""
     blocks = [".".join(map(str, path)) for path, block in BLOCKS.items() if path and key in keys_of(block)]

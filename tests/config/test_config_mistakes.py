@@ -67,6 +67,21 @@ TRAINING = [
     ("splits: {train: 0, val: 0.5, test: 0.5}  # !", "splits.train", "nothing would be trained on"),
     # writeback
     ("writeback: {min_conf: 0.5}  # !", "writeback.min_conf", "did you mean min_confidence?"),
+    (
+        "writeback: {accept_license: true}  # !",
+        "writeback.accept_license",
+        "accept_licence is a key of model_training.auto_retrain",
+    ),
+    (
+        "retan_runs: 5  # !",
+        "retan_runs",
+        "did you mean retain_runs?",
+    ),
+    (
+        "writeback: {retan_runs: 5}  # !",
+        "writeback.retan_runs",
+        "retain_runs is a key of model_training",
+    ),
     ("writeback: {schemas: sentiment}  # !", "writeback.schemas", "did you mean [sentiment]?"),
     ("writeback: {schemas: [sentimnt]}  # !", "writeback.schemas[0]", "did you mean sentiment?"),
     ("writeback: {schemas: [sentiment, 3]}  # !", "writeback.schemas[1]", "must be text"),
