@@ -27,8 +27,8 @@ def agreement_warnings(
         yield (
             "The annotators disagree too often to learn from: they gave different answers to "
             f"{resolution.n_disagreement} item(s), and more than {MANY_TIES:.0%} of the labels are as "
-            "good as drawn by lot. Do two annotators always disagree, or read a label the other way round? Look at "
-            "their answers before you rely on this model or its score."
+            "good as drawn by lot. Do two annotators always disagree, or read a label the other way round? "
+            "Look at their answers before you rely on this model or its score."
         )
     unresolved = [each for each in resolution.unresolved if each not in corrected]
     if unresolved:
