@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
+
+from potato_ray.bundle.splits import SPLITS
 
 _KEYS = {
     "split_seed": "model_training.split_seed",
@@ -22,5 +25,19 @@ def split_changes(before: Mapping[str, Any], now: Mapping[str, Any], run_id: str
         "out then may be in train now, so this score cannot be compared with earlier ones. Set it back, and "
         "keep it for the life of the study."
         for name, key in _KEYS.items()
-        if name in before and name in now and before[name] != now[name]
+        if name in before and name in now and not _same(before[name], now[name])
     ]
+
+
+def _same(before: Any, now: Any) -> bool:
+    """Whether two settings put every item into the same split; fractions count as shares of their sum."""
+    if isinstance(before, Mapping) and isinstance(now, Mapping):
+        pairs = zip(_shares(before), _shares(now), strict=True)
+        return all(math.isclose(old, new, abs_tol=1e-9) for old, new in pairs)
+    return bool(before == now)
+
+
+def _shares(fractions: Mapping[str, Any]) -> list[float]:
+    parts = [float(fractions.get(name) or 0.0) for name in SPLITS]
+    total = sum(parts) or 1.0
+    return [part / total for part in parts]

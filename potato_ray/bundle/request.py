@@ -58,7 +58,7 @@ class BundleRequest:
             schemes=tuple(scheme_named(known, name) for name in schemas),
             project_schemes=tuple(scheme.name for scheme in known),
             split_seed=training.split_seed,
-            fractions={name: float(getattr(training.splits, name) or 0.0) for name in DEFAULT_FRACTIONS},
+            fractions=dict(training.splits.fractions),
             aggregation=training.aggregation,
             include_unlabeled=training.writeback.include_unlabeled,
             group_key=training.group_key,

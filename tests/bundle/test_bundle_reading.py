@@ -7,6 +7,7 @@ import pytest
 
 from potato_ray.bundle.reading import read_manifest, read_rows, targets_of
 from potato_ray.bundle.request import BundleRequest
+from potato_ray.config.training import Splits
 from potato_ray.errors import StartRefused
 
 
@@ -39,7 +40,7 @@ def test_a_manifest_of_another_kind_is_refused(tmp_path, body):
 def config(tmp_path):
     training = SimpleNamespace(
         split_seed=3,
-        splits=SimpleNamespace(train=0.8, val=None, test=0.2),
+        splits=Splits(train=8, test=2),
         aggregation="majority",
         group_key="doc",
         writeback=SimpleNamespace(include_unlabeled=True),

@@ -29,5 +29,13 @@ def test_a_changed_setting_is_named_with_the_run_before(name: str, value: Any) -
     assert repr(value) in warning
 
 
+@pytest.mark.parametrize(
+    "fractions",
+    [{"train": 70, "val": 30}, {"train": 0.7, "val": 0.1 + 0.2, "test": 0}, {"train": 7, "val": 3}],
+)
+def test_the_same_shares_written_otherwise_need_no_warning(fractions: dict[str, float]) -> None:
+    assert split_changes(MANIFEST, {**MANIFEST, "fractions": fractions}, "r1") == []
+
+
 def test_a_manifest_of_another_program_without_these_settings_is_not_judged() -> None:
     assert split_changes({"split_seed": 0}, MANIFEST, "r1") == []
