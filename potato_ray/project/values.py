@@ -21,6 +21,11 @@ NOTHING = "nothing"
 _LABEL_IN_VALUE = ("select", "pairwise")
 """Types whose entry is named select-one or selection; the label is in the value."""
 
+_FREE_RESPONSE = "free_response"
+"""The name of the entry that holds what was written into the text box beside the labels."""
+
+_WITH_TEXT_BOX = (kinds.NOMINAL, kinds.ORDINAL, kinds.MULTILABEL)
+
 Span = tuple[int, int, str]
 
 
@@ -48,6 +53,7 @@ class Interpreter:
     def __init__(self, scheme: Scheme) -> None:
         self._scheme = scheme
         self._known = frozenset(scheme.labels)
+        self._has_text_box = bool(scheme.options.get("has_free_response")) and scheme.kind in _WITH_TEXT_BOX
         by_kind: Mapping[str, Callable[[list[Entry]], Any]] = {
             kinds.NOMINAL: self._one_label,
             kinds.ORDINAL: self._one_label,
@@ -62,13 +68,17 @@ class Interpreter:
 
     def __call__(self, entries: list[Entry]) -> Any:
         """The answer, or a Rejected; never raises for what a file may hold."""
-        given = [entry for entry in entries if not _is_unset(entry.value)]
+        given = [entry for entry in entries if not (_is_unset(entry.value) or self._is_remark(entry))]
         try:
             return self._by_kind(given)
         except _Reject as rejection:
             return rejection.rejected
         except RecursionError:
             return Rejected(BAD_VALUE)
+
+    def _is_remark(self, entry: Entry) -> bool:
+        """A text beside the answer, which is no part of it; a label of that name stays one."""
+        return self._has_text_box and entry.name == _FREE_RESPONSE and _FREE_RESPONSE not in self._known
 
     def _one_label(self, entries: list[Entry]) -> str:
         if len(entries) == 1:

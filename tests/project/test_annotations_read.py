@@ -96,6 +96,33 @@ def test_two_answers_of_one_annotator_to_a_radio_are_dropped_and_counted(make_pr
     assert "several for the same item" in reading.warnings[0]
 
 
+@pytest.mark.parametrize(
+    ("what", "label"),
+    [
+        (scheme(labels=["good", "bad"], has_free_response=True), "good"),
+        (scheme("multiselect", labels=["good", "bad"], has_free_response={"instructions": "Why?"}), ["good"]),
+        (scheme("likert", size=5, has_free_response=True), "3"),
+    ],
+)
+def test_a_remark_beside_the_labels_is_no_part_of_the_answer(make_project, state, what, label):
+    name = label if isinstance(label, str) else label[0]
+    remark = ("mood", "free_response", "because I say so")
+    reading = read(make_project({"a": state("a", i1=[("mood", name, name), remark], i2=[remark])}), what)
+    assert rows(reading) == [("i1", "a", label)]
+    assert reading.answered == {"i1"}
+    assert not reading.warnings
+
+
+@pytest.mark.parametrize("options", [{}, {"has_free_response": True, "labels": ["good", "free_response"]}])
+def test_an_answer_named_like_the_remark_counts_where_there_is_no_such_box_or_such_a_label(
+    make_project, state, options
+):
+    what = scheme(**{"labels": ["good", "bad"], **options})
+    entries = [("mood", "good", "good"), ("mood", "free_response", "free_response")]
+    reading = read(make_project({"a": state("a", i1=entries)}), what)
+    assert (rows(reading), reading.answered) == ([], {"i1"})
+
+
 def test_a_machine_annotator_is_left_out_and_counted(make_project, state):
     robot = state("robot", {"origin": {"model": "x"}}, i1=[("mood", "good", "good")])
     reading = read(make_project({"robot": robot}), MOOD)
