@@ -11,9 +11,6 @@ from potato_ray.config.document import Document, KeyPath
 from potato_ray.config.id_checks import DataFile, check_ids
 from potato_ray.config.spelling import closest, listed
 
-_ID_FROM_KEY = ""
-"""Where read_records puts the id of an item that is an entry of an object of objects."""
-
 
 def check_data(document: Document) -> None:
     """Every data file can be read, the first record of each has the id and the text, no id is there twice."""
@@ -73,10 +70,12 @@ def _check_first_record(document: Document, path: KeyPath, written: str, resolve
 
 
 def _check_fields(document: Document, written: str, record: dict[str, Any]) -> None:
-    fields = [name for name in record if name != _ID_FROM_KEY]
+    from potato_ray.project.records import KEY_OF_RECORD
+
+    fields = [name for name in record if name != KEY_OF_RECORD]
     for key in ("id_key", "text_key"):
         wanted = document.text("item_properties", key)
-        if not wanted or wanted in fields or (key == "id_key" and _ID_FROM_KEY in record):
+        if not wanted or wanted in fields or (key == "id_key" and KEY_OF_RECORD in record):
             continue
         document.error(
             ("item_properties", key),

@@ -10,7 +10,7 @@ from potato_ray.config.spelling import closest, shown
 SCHEMES = "annotation_schemes"
 _REQUIRED = ("annotation_type", "name", "description")
 _SURE = 0.8
-_OF_LABELS = frozenset({"radio", "multiselect", "select"})
+_OF_LABELS = ("radio", "multiselect", "select")
 """The annotation types that are nothing without labels."""
 
 _LISTED_BY_POTATO = "use_predefined_labels"

@@ -31,6 +31,7 @@ def load(path: str | Path) -> ProjectConfig:
 
 def _check(document: Document) -> ProjectConfig | None:
     from potato_ray.config.data_checks import check_data
+    from potato_ray.config.planned_checks import check_planned
     from potato_ray.config.project_checks import check_near_misses, check_pre_annotation
     from potato_ray.config.scheme_checks import check_schemes
     from potato_ray.config.trainer_checks import check_trainers
@@ -44,6 +45,7 @@ def _check(document: Document) -> ProjectConfig | None:
         check_trainers,
         check_pre_annotation,
         check_near_misses,
+        check_planned,
     ):
         check(document)
     return config

@@ -12,6 +12,7 @@ from potato_ray.config.backends import BACKEND_TYPES
 from potato_ray.config.blocks import Block
 from potato_ray.config.findings import Code
 from potato_ray.config.places import BLOCKS, keys_of
+from potato_ray.config.planned_checks import PLANNED_KEYS
 
 ROOT = Path(__file__).parents[2]
 DOCS = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
@@ -67,6 +68,12 @@ def test_every_key_of_a_backend_type_is_documented_with_its_default(name: str) -
 def test_every_key_has_a_type_in_the_docs() -> None:
     for heading in [*HEADINGS, "Backends"]:
         assert all(row["type"] for row in table(heading)), heading
+
+
+@pytest.mark.parametrize("path", PLANNED_KEYS, ids=lambda path: path[-1])
+def test_a_key_without_effect_is_marked_in_the_docs(path: tuple[str, ...]) -> None:
+    row = next(row for row in table(".".join(path[:-1])) if row["key"] == f"`{path[-1]}`")
+    assert "not in this version" in row["meaning"]
 
 
 def test_every_code_is_documented() -> None:

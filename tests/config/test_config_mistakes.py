@@ -353,6 +353,12 @@ PROJECTS = [
     ("[good, bad]", "[good, bad, good]", "annotation_schemes[0].labels[2]", "labels[0] is the label good"),
     ("[good, bad]", "[1, '1']", "annotation_schemes[0].labels[1]", "labels[0] is the label 1 already"),
     ("[good, bad]", "[{name: good}, good]", "annotation_schemes[0].labels[1]", "is the label good already"),
+    (
+        "annotation_type: radio",
+        "annotation_type: []",
+        "annotation_schemes[0].annotation_type",
+        "must be text",
+    ),
     (", labels: [good, bad]", "", "annotation_schemes[0].labels", "radio needs labels, and they are missing"),
     ("[good, bad]", "[]", "annotation_schemes[0].labels", "radio needs labels, and there are none"),
     ("[good, bad]", "good", "annotation_schemes[0].labels", 'must be a list, not "good"'),

@@ -41,12 +41,11 @@ def test_there_is_an_example_of_every_type_of_backend() -> None:
         "  splits: {train: 1}",
         "  splits: {train: 70, val: 15, test: 15}",
         "  max_wall_seconds: 3600\n  max_ram_mb: 8192\n  num_threads: 4\n  grace_seconds: 0\n  queue_max: 0",
-        "  device: cuda:1\n  group_key: author\n  retry_lost: 2\n  survive_s: 0\n  max_concurrent_runs: 4",
-        "  notify: {url: 'https://example.org/hook', secret_env: HOOK_SECRET}",
-        "  tiling: {enabled: off, tile_px: 512, overlap_px: 64}",
+        "  device: cuda:1\n  group_key: author\n  retry_lost: 0\n  survive_s: 0\n  max_concurrent_runs: 4",
+        "  tiling: {enabled: false, tile_px: 512, overlap_px: 64}",
         "  writeback: {schemas: [sentiment, evidence], min_confidence: 1, gate: off, score_blind_only: off}",
         "  trainer_params: {sklearn-text: {classifier_kwargs: {max_iter: 1000}, min_instances: 5}}",
-        "  auto_retrain: {enabled: true, trainer: sklearn-text, schemas: [sentiment], params: {}}",
+        "  auto_retrain: {enabled: false, trainer: sklearn-text, schemas: [sentiment], params: {}}",
         "  auto_retrain: {trainer: not-yet-there, schemas: [later]}",
         "  backends: {gpu: {type: ssh, host: me@gpu, gpus: [0, 1], env: {OMP_NUM_THREADS: 4, A: ''}}}",
         "  backends: {gpu: {type: ssh, host: '::1', user: me, port: 22, identity_file: ~/k, gpus: none}}",
@@ -59,6 +58,30 @@ def test_there_is_an_example_of_every_type_of_backend() -> None:
 )
 def test_a_right_model_training_has_no_finding(check_training: Validate, lines: str) -> None:
     assert check_training(lines).findings == ()
+
+
+@pytest.mark.parametrize(
+    ("lines", "key"),
+    [
+        (
+            "  auto_retrain: {enabled: true, trainer: sklearn-text, schemas: [sentiment]}",
+            "auto_retrain.enabled",
+        ),
+        ("  notify: {url: 'https://example.org/hook', secret_env: HOOK_SECRET}", "notify"),
+        ("  retry_lost: 2", "retry_lost"),
+        ("  tiling: {enabled: auto}", "tiling"),
+        ("  max_predictions_mb: 100", "max_predictions_mb"),
+    ],
+)
+def test_what_has_no_effect_in_this_version_is_warned_of(
+    check_training: Validate, lines: str, key: str
+) -> None:
+    found = check_training(lines)
+    assert [(each.level, each.code, each.key) for each in found.findings] == [
+        ("warning", "planned_key", f"model_training.{key}")
+    ]
+    assert found.findings[0].text.endswith("is validated, and has no effect in this version")
+    assert found.config is not None
 
 
 @pytest.mark.parametrize(
