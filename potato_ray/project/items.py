@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from math import isnan
 from typing import Any
 
 from potato_ray.errors import ProjectUnreadable
 from potato_ray.project.paths import ProjectPaths
-from potato_ray.project.records import read_records
+from potato_ray.project.records import KEY_OF_RECORD, read_records
 from potato_ray.project.text_fields import clean, joined, readable
 
 _NAMED = 3
@@ -167,7 +168,7 @@ def _place(paths: ProjectPaths, item: Item) -> str:
 
 def _item(paths: ProjectPaths, record: dict[str, Any], file_number: int, number: int) -> Item:
     instance_id = id_of(record, paths.id_key)
-    record.pop("", None)
+    record.pop(KEY_OF_RECORD, None)
     if not instance_id:
         raise ProjectUnreadable(
             f"Record {number} of the data file {paths.shown(paths.data_paths[file_number])} has no id.",
@@ -184,7 +185,7 @@ def _item(paths: ProjectPaths, record: dict[str, Any], file_number: int, number:
 
 def id_of(record: Mapping[str, Any], id_key: str) -> str:
     """The id of a record of read_records as text; "" for none, and for a value that can be no id."""
-    value = record.get(id_key, record.get(""))
-    if value is None or isinstance(value, (dict, list)):
+    value = record.get(id_key, record.get(KEY_OF_RECORD))
+    if value is None or isinstance(value, (dict, list)) or (isinstance(value, float) and isnan(value)):
         return ""
     return clean(str(value))

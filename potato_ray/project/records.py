@@ -11,6 +11,9 @@ from typing import Any, TextIO
 from potato_ray.errors import ProjectUnreadable
 from potato_ray.project.json_stream import JsonStream, JsonTorn
 
+KEY_OF_RECORD = "\0key"
+"""Under this name a record of an object of objects has its key; no data file names a field like that."""
+
 _BATCH = 1000
 _MAX_FIELD = 2**31 - 1
 
@@ -22,8 +25,8 @@ class _Torn(ValueError):
 def read_records(path: Path, shown: str) -> Iterator[tuple[int, dict[str, Any]]]:
     """(number, record) of every record, numbers from 1; `shown` names the file in errors.
 
-    A .json file is an array of objects, an object of objects (the keys are then ids, under "" in
-    the record), or JSON lines. Raises ProjectUnreadable.
+    A .json file is an array of objects, an object of objects (the keys are then ids, under
+    KEY_OF_RECORD in the record), or JSON lines. Raises ProjectUnreadable.
     """
     reader = _READERS.get(path.suffix.lower())
     if reader is None:
@@ -83,7 +86,7 @@ def _json_objects(stream: JsonStream) -> Iterator[Any]:
     first = stream.value()
     if stream.peek() == "" and first and all(isinstance(value, dict) for value in first.values()):
         for key, value in first.items():
-            yield {"": key, **value}
+            yield {**value, KEY_OF_RECORD: key}
         return
     yield first
     while stream.peek():

@@ -86,6 +86,29 @@ def test_duplicate_ids_name_the_id_and_both_places(make_project):
     assert "record 2 of items.json and record 3 of items.json" in error.value.evidence
 
 
+def test_the_unnamed_column_of_a_table_is_no_id(make_project):
+    paths = make_project(items=",uid,text\n0,a,uno\n1,b,due\n", file="a.csv")
+    with pytest.raises(ProjectUnreadable, match="has no id") as error:
+        read(paths)
+    assert "'uid'" in error.value.evidence
+
+
+def test_an_unnamed_column_beside_the_id_stays_a_field(make_project):
+    (item,) = read_items(make_project(items=",id,text\n0,a,uno\n", file="a.csv"))
+    assert (item.instance_id, item.fields) == ("a", {"": "0", "id": "a", "text": "uno"})
+
+
+def test_the_key_of_an_object_of_objects_is_no_field(make_project):
+    (item,) = read_items(make_project(items={"a": {"text": "uno"}}))
+    assert (item.instance_id, item.fields) == ("a", {"text": "uno"})
+
+
+@pytest.mark.parametrize("value", ["NaN", "null", "[]", "{}", '""'])
+def test_a_value_that_can_be_no_id_is_refused(make_project, value):
+    with pytest.raises(ProjectUnreadable, match="has no id"):
+        read(make_project(items=f'[{{"id": {value}, "text": "a"}}]'))
+
+
 def test_a_lone_surrogate_is_replaced_and_its_item_named(make_project):
     index = index_items(
         make_project(items='[{"id": "bad", "text": "a\\ud800b"}, {"id": "ok", "text": "\\ud83d\\ude00"}]')
