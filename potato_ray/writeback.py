@@ -6,15 +6,13 @@ thousand predictions at a time, so that neither annotators nor other runs wait f
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Protocol
 
 from potato_ray.registry.prelabels import Candidate, Decide, Decision, Pair
 from potato_ray.registry.runs import Run
 from potato_ray.registry.store import Registry
-
-GATES = ("off", "warn", "block")
 
 
 class WritebackSection(Protocol):
@@ -55,6 +53,7 @@ class WritebackReport:
 
     `n_superseded_cleared` counts older pre-labels that went because the newer prediction is not
     shown, `n_trained_on_cleared` those that went because this run trains on their item.
+    `n_skipped_missing_item` is 0: runs predict on present items alone. Potato's report has the key.
     """
 
     run_id: str | None = None
@@ -112,23 +111,15 @@ def _is_empty(value: Any) -> bool:
     return value is None or value == []
 
 
-def decide(
-    candidate: Candidate,
-    settings: WritebackSettings,
-    items: Container[str] | None = None,
-    blocked: bool = False,
-) -> Decision:
+def decide(candidate: Candidate, settings: WritebackSettings, blocked: bool = False) -> Decision:
     """Whether a prediction is shown; the first check that fails names the reason.
 
-    `items` are the project's present items (None: not checked). A `blocked` model's predictions are
-    judged like all others and leave what is on the items alone.
+    A `blocked` model's predictions are judged like all others and leave what is on the items alone.
     """
     reason = _reason(candidate, settings)
     shown = None if reason else shown_payload(candidate.payload, candidate.confidence)
     if not reason and shown is None:
         reason = "skipped_empty"
-    if not reason and items is not None and candidate.instance_id not in items:
-        reason = "skipped_missing_item"
     if not reason and candidate.superseded:
         reason = "skipped_superseded"
     if not reason and blocked:
@@ -171,14 +162,13 @@ class Publication:
         attempt: int,
         settings: WritebackSettings,
         headline: Mapping[str, Any] | None = None,
-        items: Container[str] | None = None,
     ) -> None:
         self._registry, self._run_id, self._attempt = registry, run_id, attempt
         self._settings = settings
         self._run = registry.update(run_id, attempt, beats_baseline=beats_baseline(headline))
         self._blocks = settings.gate == "block"
         blocked = self._blocks and not self._run.beats_baseline
-        self._decide: Decide = lambda candidate: decide(candidate, settings, items, blocked)
+        self._decide: Decide = lambda candidate: decide(candidate, settings, blocked)
         self._report: WritebackReport | None = None
         if self._run.writeback is not None:
             self._report = WritebackReport.from_json(self._run.writeback)
@@ -204,31 +194,12 @@ class Publication:
         return self._report
 
 
-def publish(
-    registry: Registry,
-    run_id: str,
-    attempt: int,
-    settings: WritebackSettings,
-    headline: Mapping[str, Any] | None = None,
-    items: Container[str] | None = None,
-) -> WritebackReport:
-    """Publish a run's stored predictions; see Publication and `decide`. Raises NotFound, Conflict.
-
-    `headline` (value, baseline, lower_is_better) is the run's held-out score, for the gate.
-    """
-    publication = Publication(registry, run_id, attempt, settings, headline, items)
-    while not publication.step():
-        pass
-    return publication.report()
-
-
 _REASONS = (
     ("skipped_train_split", "on items that a model was trained on"),
     ("skipped_schema_not_enabled", "of schemes that write-back is not enabled for"),
     ("skipped_rejected", "rejected by a reviewer"),
     ("skipped_low_confidence", "below min_confidence {minimum:g}"),
     ("skipped_empty", "empty"),
-    ("skipped_missing_item", "of items that the project no longer has"),
     ("skipped_superseded", "replaced by a newer run"),
     ("skipped_gate", "held back by model_training.writeback.gate"),
 )
@@ -297,11 +268,9 @@ class Replay:
     `step` until it returns True, then `report`. What is right already is not written again.
     """
 
-    def __init__(
-        self, registry: Registry, settings: WritebackSettings, items: Container[str] | None = None
-    ) -> None:
+    def __init__(self, registry: Registry, settings: WritebackSettings) -> None:
         self._registry, self._settings = registry, settings
-        self._decide: Decide = lambda candidate: decide(candidate, settings, items)
+        self._decide: Decide = lambda candidate: decide(candidate, settings)
         self._counts: dict[str, int] = {}
         self._cleared = 0
         self._after: Pair | None = None
@@ -322,13 +291,3 @@ class Replay:
     def report(self) -> WritebackReport:
         """What is shown now, of the newest stored prediction of each pair."""
         return replace(_report(self._counts, self._settings, None), n_superseded_cleared=self._cleared)
-
-
-def replay(
-    registry: Registry, settings: WritebackSettings, items: Container[str] | None = None
-) -> WritebackReport:
-    """Replay everything stored; see Replay."""
-    replaying = Replay(registry, settings, items)
-    while not replaying.step():
-        pass
-    return replaying.report()

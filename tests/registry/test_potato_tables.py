@@ -6,9 +6,10 @@ import json
 import sqlite3
 
 import pytest
+from publishing import publish, replay
 
 from potato_ray.registry import Registry, RegistryReader, Reservation, State, StoredPrediction
-from potato_ray.writeback import WritebackSettings, publish
+from potato_ray.writeback import WritebackSettings
 
 SHOW = WritebackSettings(("sentiment",))
 COLUMNS = {
@@ -187,8 +188,6 @@ def test_a_table_that_refuses_our_row_costs_the_mirror_and_nothing_else(registry
 def test_a_newer_prediction_of_potatos_own_is_not_overwritten_by_a_replay(
     registry, run_in, sql, potato_run, clock
 ):
-    from potato_ray.writeback import replay
-
     run = run_in(State.FINISHING)
     registry.store_predictions(run.run_id, 1, [StoredPrediction("a", "sentiment", {"label": "ours"}, 0.5)])
     publish(registry, run.run_id, 1, SHOW)

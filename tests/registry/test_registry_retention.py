@@ -5,9 +5,10 @@ from __future__ import annotations
 import sqlite3
 
 import pytest
+from publishing import publish
 
 from potato_ray.registry import Reservation, State, StoredPrediction
-from potato_ray.writeback import WritebackSettings, publish
+from potato_ray.writeback import WritebackSettings
 
 SHOW = WritebackSettings(("sentiment",))
 

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from publishing import publish
 
 from potato_ray.registry import NewRun, Registry, RegistryReader, State, StoredPrediction
-from potato_ray.writeback import WritebackReport, WritebackSettings, publish
+from potato_ray.writeback import WritebackReport, WritebackSettings
 
 
 @pytest.fixture

@@ -20,14 +20,12 @@ FLAWS = [
     ("skipped_rejected", {"rejected": True}),
     ("skipped_low_confidence", {"confidence": 0.5}),
     ("skipped_empty", {"payload": {"label": ""}}),
-    ("skipped_missing_item", {"instance_id": "gone"}),
     ("skipped_superseded", {"superseded": True}),
 ]
-ITEMS = frozenset({"a"})
 
 
 def test_a_prediction_without_a_flaw_is_shown():
-    decision = decide(GOOD, SETTINGS, ITEMS)
+    decision = decide(GOOD, SETTINGS)
     assert (decision.outcome, decision.shown) == ("written", {"label": "positive", "confidence": 0.9})
 
 
@@ -36,14 +34,14 @@ def test_the_first_check_that_fails_names_the_reason(flaws):
     changes = {}
     for number in flaws:
         changes.update(FLAWS[number][1])
-    decision = decide(replace(GOOD, **changes), SETTINGS, ITEMS)
+    decision = decide(replace(GOOD, **changes), SETTINGS)
     assert (decision.outcome, decision.shown, decision.keep) == (FLAWS[min(flaws)][0], None, False)
 
 
 def test_a_blocked_model_shows_nothing_and_leaves_the_items_alone():
-    decision = decide(GOOD, SETTINGS, ITEMS, blocked=True)
+    decision = decide(GOOD, SETTINGS, blocked=True)
     assert (decision.outcome, decision.shown, decision.keep) == ("skipped_gate", None, True)
-    assert decide(replace(GOOD, rejected=True), SETTINGS, ITEMS, blocked=True).keep
+    assert decide(replace(GOOD, rejected=True), SETTINGS, blocked=True).keep
 
 
 def test_the_threshold_itself_is_enough():
@@ -54,11 +52,6 @@ def test_the_threshold_itself_is_enough():
 def test_a_prediction_without_a_confidence_needs_a_threshold_of_zero(minimum, outcome):
     number = Candidate("a", "sentiment", {"value": 48.0}, None)
     assert decide(number, replace(SETTINGS, min_confidence=minimum)).outcome == outcome
-
-
-def test_without_a_list_of_items_none_is_missing():
-    assert decide(GOOD, SETTINGS, None).outcome == "written"
-    assert decide(GOOD, SETTINGS, frozenset()).outcome == "skipped_missing_item"
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,12 @@ import sqlite3
 from dataclasses import asdict, replace
 
 import pytest
+from publishing import publish
 from writeback_samples import prediction
 
 from potato_ray.errors import Conflict, NotFound
 from potato_ray.registry import RegistryReader, State, StoredPrediction
-from potato_ray.writeback import Publication, WritebackReport, WritebackSettings, publish
+from potato_ray.writeback import Publication, WritebackReport, WritebackSettings
 
 POSITIVE = {"sentiment": {"label": "positive", "confidence": 0.9}}
 
@@ -23,27 +24,23 @@ def test_every_prediction_is_counted_under_its_first_reason(registry, finishing,
         prediction("rejected"),
         prediction("low", confidence=0.1),
         prediction("empty", label=""),
-        prediction("gone"),
         StoredPrediction("good", "tone", {"label": "calm"}, 0.9),
         trained=("trained",),
     )
-    items = {"good", "trained", "rejected", "low", "empty"}
-    report = publish(registry, run_id, 1, settings, {"value": 0.8, "baseline": 0.4}, items)
+    report = publish(registry, run_id, 1, settings, {"value": 0.8, "baseline": 0.4})
     counts = {key: value for key, value in asdict(report).items() if key.startswith("n_") and value}
     assert counts == {
-        "n_read": 7,
+        "n_read": 6,
         "n_written": 1,
         "n_skipped_train_split": 1,
         "n_skipped_schema_not_enabled": 1,
         "n_skipped_rejected": 1,
         "n_skipped_low_confidence": 1,
         "n_skipped_empty": 1,
-        "n_skipped_missing_item": 1,
     }
     assert report.summary == (
-        "Published 1 of 7 predictions; 1 on items that a model was trained on, 1 of schemes that write-back"
-        " is not enabled for, 1 rejected by a reviewer, 1 below min_confidence 0.6, 1 empty,"
-        " 1 of items that the project no longer has"
+        "Published 1 of 6 predictions; 1 on items that a model was trained on, 1 of schemes that write-back"
+        " is not enabled for, 1 rejected by a reviewer, 1 below min_confidence 0.6, 1 empty"
     )
     assert report.schemas_enabled == ("sentiment",)
     assert report.warnings == ()

@@ -6,11 +6,12 @@ import sqlite3
 from dataclasses import replace
 
 import pytest
+from publishing import publish, replay
 from writeback_samples import prediction
 
 from potato_ray.errors import Conflict, NotFound
 from potato_ray.registry import RegistryReader, State
-from potato_ray.writeback import Publication, WritebackSettings, publish, replay, withdraw
+from potato_ray.writeback import Publication, WritebackSettings, withdraw
 
 POSITIVE = {"sentiment": {"label": "positive", "confidence": 0.9}}
 
@@ -67,25 +68,14 @@ def test_a_replay_takes_the_newest_run_alone(registry, succeed, settings, shown)
     assert shown("b")["sentiment"]["label"] == "negative"
 
 
-def test_a_replay_takes_rejected_trained_and_missing_items_off(
-    registry, succeed, finishing, reject, settings, shown
-):
-    succeed(*map(prediction, ("rejected", "trained", "gone", "kept")))
+def test_a_replay_takes_rejected_and_trained_items_off(registry, succeed, finishing, reject, settings, shown):
+    succeed(*map(prediction, ("rejected", "trained", "kept")))
     reject("rejected")
     finishing(trained=("trained",))
-    report = replay(registry, settings, items={"rejected", "trained", "kept"})
-    assert (report.n_skipped_rejected, report.n_skipped_train_split, report.n_skipped_missing_item) == (
-        1,
-        1,
-        1,
-    )
-    assert report.n_superseded_cleared == 3
-    assert [bool(shown(item)) for item in ("rejected", "trained", "gone", "kept")] == [
-        False,
-        False,
-        False,
-        True,
-    ]
+    report = replay(registry, settings)
+    assert (report.n_skipped_rejected, report.n_skipped_train_split) == (1, 1)
+    assert report.n_superseded_cleared == 2
+    assert [bool(shown(item)) for item in ("rejected", "trained", "kept")] == [False, False, True]
 
 
 def test_a_crash_between_publishing_and_success_is_put_right(registry, succeed, finishing, settings, shown):
