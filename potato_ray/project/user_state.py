@@ -118,7 +118,10 @@ class _StateReader:
             self._stream.skip()
 
     def _each_item(self, key: str, use: Callable[[str, Any], None]) -> None:
+        """Null is a section without items."""
         if self._stream.peek() != "{":
+            if self._stream.value() is None:
+                return
             raise StateUnreadable(f"its {key} is no object")
         for instance_id in self._stream.members():
             use(clean(instance_id), self._stream.value())

@@ -123,6 +123,22 @@ def test_an_answer_named_like_the_remark_counts_where_there_is_no_such_box_or_su
     assert (rows(reading), reading.answered) == ([], {"i1"})
 
 
+@pytest.mark.parametrize(
+    "section", ["instance_id_to_span_to_value", "instance_id_to_behavioral_data", "origin", "anything"]
+)
+def test_a_section_that_is_null_is_empty(make_project, state, section):
+    after = state("ann", {section: None}, i1=[("mood", "good", "good")])
+    before = {section: None, **state("bob", i1=[("mood", "good", "good")])}
+    reading = read(make_project({"ann": after, "bob": before}), MOOD)
+    assert rows(reading) == [("i1", "ann", "good"), ("i1", "bob", "good")]
+    assert not reading.warnings
+
+
+def test_an_annotator_whose_labels_are_null_has_none(make_project):
+    reading = read(make_project({"ann": {"user_id": "ann", "instance_id_to_label_to_value": None}}), MOOD)
+    assert (rows(reading), reading.stats["n_annotators"], reading.warnings) == ([], 1, ())
+
+
 def test_a_machine_annotator_is_left_out_and_counted(make_project, state):
     robot = state("robot", {"origin": {"model": "x"}}, i1=[("mood", "good", "good")])
     reading = read(make_project({"robot": robot}), MOOD)
