@@ -66,7 +66,7 @@ class ProjectUnreadable(PotatoRayError):
 
 
 class StartRefused(PotatoRayError):
-    """A start that is refused at once; reference.md lists the codes and their HTTP status."""
+    """A start that is refused at once; docs/errors.md lists the codes and their HTTP status."""
 
     default_code = "bad_params"
 

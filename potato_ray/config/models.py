@@ -114,11 +114,6 @@ class ProjectConfig(PotatoBlock):
         return self.task_dir / self.output_annotation_dir
 
     @property
-    def media_path(self) -> Path | None:
-        """The folder of the items' media."""
-        return self.task_dir / self.media_directory if self.media_directory else None
-
-    @property
     def training_dir(self) -> Path:
         """The folder of all runs."""
         return self.output_dir / "training"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from potato_ray.errors import RunFailed
-from potato_ray.registry.potato_tables import columns, corrected_items
+from potato_ray.registry.potato_tables import corrected_items
 from potato_ray.registry.runs import to_json
 
 SPLITS = ("train", "val", "test", "unlabeled")
@@ -71,16 +71,6 @@ def split_ids(connection: sqlite3.Connection, run: int, split: str) -> list[str]
         (run, split),
     )
     return [row[0] for row in rows]
-
-
-def trained_on(connection: sqlite3.Connection) -> frozenset[str]:
-    """Every item in the train split of any recorded run, ours or Potato's."""
-    found: set[str] = set()
-    for table in ("potato_ray_run_items", "training_run_items"):
-        if {"instance_id", "split"} <= columns(connection, table):
-            rows = connection.execute(f"SELECT DISTINCT instance_id FROM {table} WHERE split = 'train'")
-            found.update(str(row[0]) for row in rows)
-    return frozenset(found)
 
 
 def forget_items(connection: sqlite3.Connection, run: int, limit: int) -> int:

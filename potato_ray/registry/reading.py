@@ -172,16 +172,6 @@ class RegistryReader:
             seq = _seq(connection, run_id)
             return items.split_ids(connection, seq, split) if connection and seq else []
 
-    def train_items(self) -> frozenset[str]:
-        """Every item that is in the train split of any recorded run, ours or Potato's."""
-        connection = open_reader(self.path, self._busy_timeout_s)
-        if connection is None:
-            return frozenset()
-        try:
-            return items.trained_on(connection)
-        finally:
-            connection.close()
-
     # The project
 
     def pins(self) -> list[str]:

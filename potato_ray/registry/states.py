@@ -9,7 +9,7 @@ from enum import StrEnum
 
 
 class State(StrEnum):
-    """A run's state; reference.md, "Statuses of a run"."""
+    """A run's state; docs/registry.md, "States, slots and GPUs"."""
 
     QUEUED = "queued"
     BUILDING = "building"

@@ -69,10 +69,6 @@ class Registry:
             self._opened.close()
             self._opened = None
 
-    def checkpoint(self) -> None:
-        """Move what the write-ahead log holds into the file, as far as no reader is in the way."""
-        self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
-
     @property
     def _connection(self) -> sqlite3.Connection:
         if self._opened is None:
@@ -291,10 +287,6 @@ class Registry:
                 items.put_predictions(connection, queue.seq_of(connection, run_id), chunk, self._clock())
             total += len(chunk)
         return total
-
-    def set_result(self, run_id: str, attempt: int, **fields: Any) -> Run:
-        """Set what the end of a run yields: metrics, scores, headline, model_version, beats_baseline, …"""
-        return self.update(run_id, attempt, **fields)
 
     def forced_train(self) -> dict[str, str]:
         """The items that go to train once labelled, with the reason: pinned or corrected."""

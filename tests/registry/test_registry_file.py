@@ -122,7 +122,6 @@ def test_a_registry_that_was_not_opened_says_so(path):
 
 def test_a_second_open_changes_nothing(registry, path, queue_run):
     queue_run()
-    registry.checkpoint()
     assert registry.open() is registry
     registry.close()
     registry.close()

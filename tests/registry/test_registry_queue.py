@@ -165,7 +165,7 @@ def test_a_build_that_goes_back_keeps_its_place_and_forgets_its_first_attempt(re
     assert [run.run_id for run in registry.queued()] == [first.run_id, second.run_id]
     again = registry.begin(first.run_id, None, 1)
     assert (again.attempt, again.n_train) == (2, None)
-    assert reader.train_items() == frozenset()
+    assert reader.split_items(first.run_id, "train") == []
 
 
 def test_an_unknown_run_is_not_found(registry):

@@ -16,7 +16,7 @@ def assert_empty(reader):
         reader.events("nope") == list(reader.predictions("nope")) == reader.split_items("nope", "train") == []
     )
     assert reader.pins() == reader.reservations() == []
-    assert (reader.train_items(), reader.forced_train()) == (frozenset(), {})
+    assert reader.forced_train() == {}
     assert reader.shown("a") == {}
     assert reader.last_seq("nope") == 0
     assert reader.previous_score("nope") is None
@@ -95,7 +95,6 @@ def test_items_are_listed_by_split_and_counted(registry, reader, run_in):
         assert reader.split_items(run.run_id, split) == sorted(ids)
     now = reader.run(run.run_id)
     assert (now.n_train, now.n_val, now.n_test, now.n_unlabeled) == (2, 1, 0, 1)
-    assert reader.train_items() == {"a", "b"}
 
 
 def test_recording_a_split_again_counts_each_item_once(registry, run_in):

@@ -113,7 +113,7 @@ def test_a_pruned_run_takes_its_rows_along_and_no_others(registry, reader, path,
     registry.record_events(run.run_id, 1, 0, [{"event": "log", "message": "m"}] * 2500)
     registry.transition(run.run_id, 1, State.ERROR)
     assert registry.prune(0) == [run.run_id]
-    assert reader.train_items() == {"y"}
+    assert reader.split_items(kept, "train") == ["y"]
     assert count(path, "potato_ray_events") == 0
     assert [row.run_id for row in reader.runs()] == [kept]
     assert count(path, "training_runs") == count(path, "training_run_items") == 1
