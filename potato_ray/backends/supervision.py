@@ -3,6 +3,7 @@
     start (unless it runs already) ─▶ every 50 ms: new events ─▶ sink ─▶ directive
                                        cancel: a request in the folder · stale: let go
                                      ─▶ the end, explained from what the folder holds
+    beside it: the lease is renewed, also while the sink waits
 
 The launcher that works in the folder lives on when this process dies; another one follows it then.
 """
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from potato_ray.backends.base import Directive, EventSink, Job, Outcome
+from potato_ray.backends.lease import LeaseKeeper
 from potato_ray.job.claim import LaunchFailed
 from potato_ray.job.folder import Exit, JobFolder, read_json
 from potato_ray.job.follow import ENDED, GONE, STARTING, Follower
@@ -29,7 +31,6 @@ Event = Mapping[str, Any]
 POLL_S: Final = 0.05
 TELL_EVERY_S: Final = 0.5
 """The sink is called at least once a second; this leaves room for a slow disk."""
-RENEW_EVERY_S: Final = 1.0
 START_TIMEOUT_S: Final = 30.0
 SETTLE_S: Final = 0.5
 """How long exit.json may be late when the launcher is seen gone."""
@@ -60,7 +61,7 @@ class Supervision:
         self._follower = Follower(self.folder, first_seq=job.first_seq)
         self._next_seq = job.first_seq
         self._ending = Ending()
-        self._told_at = self._renewed_at = float("-inf")
+        self._told_at = float("-inf")
         self._cancelled_at: float | None = None
         self._grace_s = self.limits.grace_s
         self._said_ended = False
@@ -73,7 +74,8 @@ class Supervision:
                 return _interrupted()
         elif failure := self._launch():
             return failure
-        return self._follow(self._clock())
+        with LeaseKeeper(self._follower, self._job.run_id):
+            return self._follow(self._clock())
 
     def _launch(self) -> Outcome | None:
         """Start the launcher; the outcome when it cannot be started."""
@@ -90,7 +92,6 @@ class Supervision:
             # The state first: what was written before it was read is then among the events.
             state = self._follower.state()
             events = self._follower.poll()
-            self._renew_lease()
             directive = self._tell(events, self._ended_note())
             if directive is not None and directive.stale:
                 return Outcome("stale")
@@ -114,16 +115,6 @@ class Supervision:
         self._next_seq += len(events)
         self._told_at = self._clock()
         return directive
-
-    def _renew_lease(self) -> None:
-        if self._clock() - self._renewed_at < RENEW_EVERY_S:
-            return
-        self._renewed_at = self._clock()
-        try:
-            self._follower.renew_lease()
-        except OSError as error:
-            # One missed renewal is nothing; a folder that is gone ends the launcher and this loop.
-            logger.warning("run %s: its lease was not renewed: %s", self._job.run_id, error)
 
     def _request_cancel(self, grace_s: float) -> None:
         """Ask the launcher to stop the worker, again and again until the request is on disk."""

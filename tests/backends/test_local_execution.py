@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,10 +15,12 @@ from job_making import make_job
 from listening import Listener, SupervisorLost, cancel_after_five, lose_after_five
 
 from potato_ray.backends.base import Directive, Job
+from potato_ray.backends.lease import LeaseKeeper
 from potato_ray.backends.local import LocalBackend, LocalSettings
 from potato_ray.backends.supervision import START_TIMEOUT_S
 from potato_ray.job.claim import LaunchFailed
 from potato_ray.job.folder import JobFolder, Processes
+from potato_ray.job.follow import Follower
 
 
 @pytest.fixture
@@ -30,11 +34,15 @@ def processes_of(job: Job) -> Processes:
     return processes
 
 
-def gone_soon(local: LocalBackend, job: Job) -> bool:
+def becomes_true(condition: Callable[[], bool]) -> bool:
     deadline = time.monotonic() + 5.0
-    while local.alive(job.folder) and time.monotonic() < deadline:
+    while not condition() and time.monotonic() < deadline:
         time.sleep(0.02)
-    return not local.alive(job.folder)
+    return condition()
+
+
+def gone_soon(local: LocalBackend, job: Job) -> bool:
+    return becomes_true(lambda: not local.alive(job.folder))
 
 
 def leave_running(local: LocalBackend, folder: Path) -> Job:
@@ -131,6 +139,35 @@ def test_a_removed_job_folder_ends_the_run(local: LocalBackend, tmp_path: Path) 
     moved = replace(job, folder=tmp_path / "elsewhere")
     local.execute(moved, Listener(lambda heard: Directive(cancel=True, grace_s=0.0)))
     assert gone_soon(local, moved)
+
+
+def test_the_lease_is_renewed_while_the_sink_waits(local: LocalBackend, tmp_path: Path) -> None:
+    job = make_job(tmp_path / "job", "wait")
+    lease = JobFolder(job.folder).lease
+    renewed: list[bool] = []
+
+    def wait_long(heard: Listener) -> Directive:
+        if heard.n_steps >= 5 and not renewed:
+            os.utime(lease, (0, 0))
+            renewed.append(becomes_true(lambda: lease.stat().st_mtime > 0))
+        return Directive(cancel=bool(renewed), grace_s=1.0)
+
+    assert local.execute(job, Listener(wait_long)).status == "cancelled"
+    assert renewed == [True]
+
+
+def test_nobody_renews_the_lease_when_the_execution_is_over(local: LocalBackend, tmp_path: Path) -> None:
+    leave_running(local, tmp_path / "job")
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("lease of")]
+
+
+def test_a_lease_that_cannot_be_renewed_is_said_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    follower = Follower(JobFolder(tmp_path / "absent"))
+    with LeaseKeeper(follower, "r", every_s=0.01):
+        assert becomes_true(lambda: bool(caplog.records))
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
 
 
 def test_a_spec_that_cannot_be_read_is_said(local: LocalBackend, tmp_path: Path) -> None:
