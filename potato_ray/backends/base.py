@@ -114,8 +114,8 @@ class EventSink(Protocol):
 
     Called at least once a second, with no events when there are none. `notes` are notices of the
     backend itself: {"kind": "step", "step": ...} or {"kind": "log", "level", "message"}, or
-    {"kind": "ended", "error_code", "message", "next_step"} when the run is over while its process
-    is still being stopped.
+    {"kind": "ended", "error_code", "message", "evidence", "next_step"} when the run is over while its
+    process is still being stopped; `peak_rss_mb`, in MiB, is there only where it is known by then.
     """
 
     def __call__(

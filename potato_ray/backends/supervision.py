@@ -132,12 +132,16 @@ class Supervision:
         if over is None:
             return ()
         self._said_ended = True
+        end = _read(self.folder.exit) or {}
+        known = {"peak_rss_mb": float(end["peak_rss_mb"])} if end.get("peak_rss_mb") else {}
         return (
             {
                 "kind": "ended",
                 "error_code": over.error_code or over.status,
                 "message": over.message,
+                "evidence": over.evidence,
                 "next_step": over.next_step,
+                **known,
             },
         )
 

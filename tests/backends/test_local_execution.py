@@ -104,6 +104,7 @@ def test_a_run_over_its_wall_clock_has_ended_before_its_stubborn_worker_is_gone(
     assert heard.notes[0]["message"].startswith(
         "Stopped: the run took longer than model_training.max_wall_seconds"
     )
+    assert heard.notes[0]["evidence"] == outcome.evidence != ""
     assert alive_at_the_note == [True]
     assert outcome.error_code == "wall_clock"
     assert not local.alive(job.folder)
