@@ -10,8 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from potato_ray.backends.local_check import uses_gpu
 from potato_ray.backends.making import require_runnable
 from potato_ray.config.models import ProjectConfig
+from potato_ray.config.trainer_checks import LOCAL_ONLY
+from potato_ray.config.training_checks import LOCAL
 from potato_ray.errors import StartRefused
 from potato_ray.project.schemes import Scheme, schemes_of
 from potato_ray.trainers import params as trainer_params
@@ -29,7 +32,6 @@ HTTP_STATUS = {
     "busy": 409,
     "queue_full": 429,
 }
-LOCAL_ONLY_TRAINERS = frozenset({"decision-calibrate"})
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class StartPlan:
 
     @property
     def uses_gpu(self) -> bool:
-        return any(need.module == "torch" for need in self.trainer.requires)
+        return uses_gpu(self.trainer)
 
 
 def plan_start(config: ProjectConfig, request: StartRequest) -> StartPlan:
@@ -101,8 +103,7 @@ def _schemes(config: ProjectConfig, names: Sequence[str]) -> tuple[Scheme, ...]:
 
 
 def _check_learnable(trainer: type[Trainer], scheme: Scheme) -> None:
-    types = trainer.annotation_types
-    if scheme.kind in trainer.kinds and (types is None or scheme.annotation_type in types):
+    if trainer_registry.learns(trainer, scheme.kind, scheme.annotation_type):
         return
     others = (
         [t.name for t in trainer_registry.trainers_for(scheme.kind, scheme.annotation_type)]
@@ -145,7 +146,7 @@ def _check_licence(trainer: type[Trainer], accepted: bool) -> None:
 
 def _backend(config: ProjectConfig, trainer: type[Trainer], name: str) -> str:
     chosen = name or config.model_training.backend
-    known = ["local", *config.model_training.backends]
+    known = [LOCAL, *config.model_training.backends]
     if chosen not in known:
         raise StartRefused(
             f"There is no backend '{chosen}'.",
@@ -153,7 +154,7 @@ def _backend(config: ProjectConfig, trainer: type[Trainer], name: str) -> str:
             evidence=f"The backends are {', '.join(known)}.",
             next_step=_suggestion(chosen, known) or "Define it under model_training.backends.",
         )
-    if trainer.name in LOCAL_ONLY_TRAINERS and chosen != "local":
+    if trainer.name in LOCAL_ONLY and chosen != LOCAL:
         raise StartRefused(
             f"{trainer.name} runs only on local.",
             code="local_only",

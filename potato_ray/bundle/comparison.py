@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from potato_ray.bundle.splits import SPLITS
+from potato_ray.bundle.split_names import SPLITS
 
 _KEYS = {
     "split_seed": "model_training.split_seed",

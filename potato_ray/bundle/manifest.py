@@ -8,7 +8,7 @@ from typing import Any
 from potato_ray.bundle.media import FOLDER as MEDIA_FOLDER
 from potato_ray.bundle.reading import VERSION, split_file
 from potato_ray.bundle.request import BundleRequest
-from potato_ray.bundle.splits import ALL, UNLABELED
+from potato_ray.bundle.split_names import ALL, UNLABELED
 from potato_ray.bundle.writing import SplitFiles
 from potato_ray.project.schemes import Scheme
 

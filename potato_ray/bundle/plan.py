@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from potato_ray.bundle.request import CORRECTED, FORCED, PINNED, BundleRequest
-from potato_ray.bundle.splits import UNLABELED, assign
+from potato_ray.bundle.split_names import UNLABELED
+from potato_ray.bundle.splits import assign
 from potato_ray.project.items import ItemIndex
 
 GROUP = "group"

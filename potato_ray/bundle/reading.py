@@ -8,7 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from potato_ray.bundle.splits import ALL
+from potato_ray.bundle.split_names import ALL
 
 MANIFEST = "manifest.json"
 LABELS = "labels.json"
@@ -55,7 +55,7 @@ def split_file(split: str) -> str:
 
 
 def digest_of(folder: Path) -> str:
-    """sha256 over the split files in the order of splits.ALL, each as its name, a line end, its bytes."""
+    """sha256 over the split files in the order of split_names.ALL: its name, a line end, its bytes."""
     digest = sha256()
     for split in ALL:
         digest.update(f"{split_file(split)}\n".encode())

@@ -6,10 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from potato_ray.bundle.split_names import DEFAULT_FRACTIONS
 from potato_ray.project.paths import ProjectPaths
 from potato_ray.project.schemes import Scheme, scheme_named, schemes_of
-
-DEFAULT_FRACTIONS: Mapping[str, float] = {"train": 0.7, "val": 0.15, "test": 0.15}
 
 CORRECTED = "corrected"
 PINNED = "pinned"

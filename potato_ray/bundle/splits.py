@@ -8,10 +8,7 @@ from hashlib import sha256
 import numpy as np
 from numpy.typing import NDArray
 
-HELD_OUT = ("val", "test")
-SPLITS = ("train", *HELD_OUT)
-UNLABELED = "unlabeled"
-ALL = (*SPLITS, UNLABELED)
+from potato_ray.bundle.split_names import SPLITS
 
 _FULL = 0xFFFFFFFF
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from potato_ray.bundle.reading import split_file
-from potato_ray.bundle.splits import ALL
+from potato_ray.bundle.split_names import ALL
 
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from potato_ray.bundle.split_names import DEFAULT_FRACTIONS
 from potato_ray.config.backends import Backend
 from potato_ray.config.blocks import Block
 from potato_ray.config.values import (
@@ -97,7 +98,7 @@ class ModelTraining(Block):
     num_threads: Positive | None = None
     device: Device = "auto"
     split_seed: Count = 0
-    splits: Splits = Splits(train=0.7, val=0.15, test=0.15)
+    splits: Splits = Splits(**DEFAULT_FRACTIONS)
     aggregation: Literal["consensus", "majority"] = "consensus"
     retain_runs: Count = 5
     max_predictions_mb: AboveZero = 512.0

@@ -1,7 +1,5 @@
 """Each item's split per run, pinned items, and the predictions that a run has stored."""
 
-# ruff: noqa: S608  # every name in a statement comes from this package; values are always bound
-
 from __future__ import annotations
 
 import json
@@ -14,8 +12,6 @@ from typing import Any
 from potato_ray.errors import RunFailed
 from potato_ray.registry.potato_tables import corrected_items
 from potato_ray.registry.runs import to_json
-
-SPLITS = ("train", "val", "test", "unlabeled")
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
+from potato_ray.bundle.split_names import ALL, UNLABELED
 from potato_ray.errors import Conflict
 from potato_ray.registry import events, items, potato_tables, prelabels, queue, retention, runs
 from potato_ray.registry.connection import BUSY_TIMEOUT_S, CHUNK, open_writer, transaction
-from potato_ray.registry.items import SPLITS, StoredPrediction
+from potato_ray.registry.items import StoredPrediction
 from potato_ray.registry.prelabels import Chunk, Decide, Pair, Progress
 from potato_ray.registry.runs import NewRun, Reservation, Reserved, Run
 from potato_ray.registry.schema import migrate
@@ -258,13 +259,13 @@ class Registry:
 
         `split` is train, val, test or unlabeled. Raises NotFound, Conflict, ValueError.
         """
-        if split not in SPLITS:
-            raise ValueError(f"{split!r} is no split; splits are {', '.join(SPLITS)}")
+        if split not in ALL:
+            raise ValueError(f"{split!r} is no split; splits are {', '.join(ALL)}")
         for chunk in _chunks(ids):
             with transaction(self._connection, durable=False) as connection:
                 run = queue.fenced_active(connection, run_id, attempt)
                 items.put_split(connection, queue.seq_of(connection, run_id), split, chunk)
-                if split != "unlabeled":
+                if split != UNLABELED:
                     potato_tables.mirror_items(connection, run, split, chunk)
         count = items.count_split(self._connection, queue.seq_of(self._connection, run_id), split)
         self.update(run_id, attempt, **{f"n_{split}": count})

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from potato_ray.config import ProjectConfig, Validation, load, validate
+from potato_ray.bundle.split_names import DEFAULT_FRACTIONS
+from potato_ray.config import ModelTraining, ProjectConfig, Validation, load, validate
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted([*ROOT.glob("configs/*/config.yaml"), *ROOT.glob("tests/projects/*/config.yaml")])
@@ -159,3 +160,7 @@ def test_the_admin_key_is_not_in_the_printed_form(check: Validate, project: str)
     config: ProjectConfig = check(f"{project}admin_api_key: hush-hush\n").require()
     assert config.admin_api_key == "hush-hush"
     assert "hush" not in repr(config)
+
+
+def test_a_project_that_says_nothing_has_the_shares_of_a_bundle_that_says_nothing() -> None:
+    assert ModelTraining().splits.fractions == DEFAULT_FRACTIONS
