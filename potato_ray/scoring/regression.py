@@ -16,6 +16,7 @@ from sklearn import metrics as sk
 
 from potato_ray.scoring.defined import defined
 from potato_ray.scoring.ordinal import spearman
+from potato_ray.trainers.value_range import finite_number, value_range
 
 MAIN = "mae"
 LOWER_IS_BETTER = True
@@ -45,26 +46,16 @@ def numbers(
     human = np.array([float(value) for value in truth])
     low, high = range_of(human, scheme)
     worst = np.where(human - low >= high - human, low, high)
-    said = np.array([value if _is_number(value) else math.nan for value in answers], dtype=float)
+    given = [finite_number(value) for value in answers]
+    said = np.array([math.nan if value is None else value for value in given], dtype=float)
     return human, np.where(np.isnan(said), worst, said)
 
 
 def range_of(human: np.ndarray, scheme: Mapping[str, Any]) -> tuple[float, float]:
-    """The lowest and the highest value that an answer can have."""
-    options: Mapping[str, Any] = scheme.get("options") or {}
-    given = options.get("scale")
-    scale: Mapping[str, Any] = given if isinstance(given, Mapping) else {}
-    low = _first(options.get("min_value"), options.get("min"), scale.get("min"), default=human.min())
-    high = _first(options.get("max_value"), options.get("max"), scale.get("max"), default=human.max())
-    return float(min(low, human.min())), float(max(high, human.max()))
-
-
-def _first(*values: Any, default: float) -> float:
-    return next((float(value) for value in values if _is_number(value)), float(default))
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    """The lowest and the highest value that an answer can have, human values of the split included."""
+    data = float(human.min()), float(human.max())
+    least, greatest = value_range(scheme.get("options") or {}, *data)
+    return min(least, data[0]), max(greatest, data[1])
 
 
 def per_item(truth: Sequence[Any], answers: Sequence[Any | None], scheme: Mapping[str, Any]) -> np.ndarray:

@@ -23,7 +23,8 @@ from potato_ray.trainers.base import (
 )
 from potato_ray.trainers.features import DEFAULT_KWARGS, LetterGroups, TextFeatures
 from potato_ray.trainers.text_model import TextModel
-from potato_ray.trainers.train_rows import TrainRows, read_train_rows, texts_of, value_range
+from potato_ray.trainers.train_rows import TrainRows, read_train_rows, texts_of
+from potato_ray.trainers.value_range import value_range
 
 BATCH_ROWS = 2048
 MAX_WARNINGS = 10
@@ -155,7 +156,7 @@ class SklearnText(Trainer):
         reporter.status("fitting", f"fitting {name}")
         fitted = _fit_heads(make, kind, matrix, rows)
         decided = _calibration(context, make, matrix, rows)
-        bounds = value_range(context.scheme, rows.targets) if kind == kinds.CONTINUOUS else (0.0, 1.0)
+        bounds = _bounds(context.scheme.options, rows.targets) if kind == kinds.CONTINUOUS else (0.0, 1.0)
         self._model = TextModel(kind, rows.labels, features, fitted, decided.curves, bounds)
         self._save(context, decided, name, len(rows.texts))
         sizes = {"n_train": float(len(rows.texts)), "n_features": float(matrix.shape[1])}
@@ -183,6 +184,11 @@ class SklearnText(Trainer):
             "created_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         }
         model_files.write_json(context.artifacts / model_files.CARD, card)
+
+
+def _bounds(options: Mapping[str, Any], targets: Any) -> tuple[float, float]:
+    """The least and greatest value that a prediction may take."""
+    return value_range(options, float(targets.min()), float(targets.max()))
 
 
 def _features(params: Mapping[str, Any], paired: bool, seed: int) -> TextFeatures:

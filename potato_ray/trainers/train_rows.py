@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any, Mapping, Sequence
+from typing import Any, Sequence
 
 from potato_ray.trainers import kinds
 from potato_ray.trainers.base import FitContext, Reporter, Row, SchemeSpec, TrainerError
@@ -138,22 +138,3 @@ def _warn_of_rare_labels(reporter: Reporter, scheme: SchemeSpec, raw: Sequence[A
             f"Only one train item has the label {shown}: what is predicted of it is not to be relied on."
         )
         reporter.log(message, level="warning")
-
-
-def value_range(scheme: SchemeSpec, targets: Any) -> tuple[float, float]:
-    """The least and greatest value that a prediction may take: the scheme's, else those of the data."""
-    scale = scheme.options.get("scale")
-    nested: Mapping[str, Any] = scale if isinstance(scale, Mapping) else {}
-    least = _number(scheme.options.get("min_value", nested.get("min")))
-    greatest = _number(scheme.options.get("max_value", nested.get("max")))
-    return (
-        float(targets.min()) if least is None else least,
-        float(targets.max()) if greatest is None else greatest,
-    )
-
-
-def _number(value: Any) -> float | None:
-    try:
-        return None if value is None else float(value)
-    except (TypeError, ValueError):
-        return None

@@ -144,6 +144,28 @@ def test_a_missing_number_counts_as_the_farther_end_of_the_range(human: float, w
     assert regression.metrics(truth, [None, 50.0], RANGE) == regression.metrics(truth, [worst, 50.0], RANGE)
 
 
+@pytest.mark.parametrize("value", ["5", math.inf, 10**400, True, [5.0]])
+def test_what_is_no_number_counts_as_missing(value: Any) -> None:
+    truth = [20.0, 50.0]
+    assert regression.metrics(truth, [value, 50.0], RANGE) == regression.metrics(truth, [None, 50.0], RANGE)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"min": 0, "max": 10}, (0.0, 10.0)),
+        ({"min_value": "-1", "max_value": "10.5"}, (-1.0, 10.5)),
+        ({"scale": {"min": -3, "max": 3}}, (-3.0, 5.0)),
+        ({"min_value": 10, "max_value": 0}, (4.0, 5.0)),
+        ({"max_value": 2}, (4.0, 5.0)),
+    ],
+)
+def test_the_range_is_the_trainers_widened_by_human_values(
+    options: dict[str, Any], expected: tuple[float, float]
+) -> None:
+    assert regression.range_of(np.array([4.0, 5.0]), {"options": options}) == expected
+
+
 def test_baselines_are_what_a_constant_can_do_best() -> None:
     assert classification.baseline(["b", "a", "b"], {}) == "b"
     assert classification.baseline(["b", "a"], {}) == "a"
