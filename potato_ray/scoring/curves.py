@@ -26,8 +26,8 @@ def _add(found: dict[str, Curve], line: str) -> None:
         event = json.loads(line)
         if event["event"] == "metric":
             found.setdefault(str(event["name"]), []).append((float(event["step"]), float(event["value"])))
-    except (ValueError, KeyError, TypeError):
-        return  # a torn line, or a metric without a step
+    except (ValueError, KeyError, TypeError, OverflowError):
+        return  # a torn line, a metric without a step, or a number too large to draw
 
 
 def write_curves(curves: Mapping[str, Sequence[tuple[float, float]]], folder: Path) -> Path | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Set
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -16,6 +15,7 @@ from potato_ray.errors import RunFailed
 from potato_ray.scoring import pictures
 from potato_ray.scoring.measures import MEASURES
 from potato_ray.scoring.split_scores import Prediction, SplitScores, answer_of, score_split
+from potato_ray.trainers.value_range import finite_number
 
 NOT_SCORED = "not scored"
 HELD_OUT = ("val", "test")
@@ -158,9 +158,8 @@ def read_predictions(path: Path, scheme: str, kind: str) -> dict[str, Prediction
 
 def _confidence(value: Any) -> float | None:
     """A confidence in 0..1; None for what is none (NaN, a text, a boolean)."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        return None
-    return min(1.0, max(0.0, float(value)))
+    number = finite_number(value)
+    return None if number is None else min(1.0, max(0.0, number))
 
 
 def choose_headline(

@@ -13,6 +13,7 @@ from potato_ray.scoring.calibration import reliability
 from potato_ray.scoring.intervals import percentile_interval
 from potato_ray.scoring.measures import ANSWER_KEYS, MEASURES, resampled
 from potato_ray.trainers import kinds
+from potato_ray.trainers.value_range import finite_number
 
 MAX_MISTAKES = 50
 LABELLED = (kinds.NOMINAL, kinds.ORDINAL, kinds.PREFERENCE)
@@ -161,7 +162,8 @@ def _mistakes(
 
 
 def _error(target: Any, predicted: Any) -> float:
-    return abs(float(target) - float(predicted)) if isinstance(predicted, int | float) else float("inf")
+    number = finite_number(predicted)
+    return float("inf") if number is None else abs(float(target) - number)
 
 
 def answer_of(kind: str, payload: Mapping[str, Any]) -> Any:

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Callable, Mapping
 
 from potato_ray.trainers.base import Param, Trainer
+from potato_ray.trainers.value_range import finite_number
 
 _DOTTED_PATH = re.compile(r"[A-Za-z]\w*(\.[A-Za-z]\w*)*")
 
@@ -73,17 +74,21 @@ def _check_int(param: Param, value: Any) -> str:
 
 
 def _check_float(param: Param, value: Any) -> str:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        return _not(param, value)
-    return _check_range(param, value)
+    number = finite_number(value)
+    return _not(param, value) if number is None else _check_range(param, number)
 
 
 def _check_range(param: Param, value: float) -> str:
     if param.minimum is not None and value < param.minimum:
-        return f"must be {param.minimum:g} or more, not {value:g}."
+        return f"must be {param.minimum:g} or more, not {_number_shown(value)}."
     if param.maximum is not None and value > param.maximum:
-        return f"must be {param.maximum:g} or less, not {value:g}."
+        return f"must be {param.maximum:g} or less, not {_number_shown(value)}."
     return ""
+
+
+def _number_shown(value: float) -> str:
+    """The number; a whole one as it stands, for a huge one cannot become a float."""
+    return _shown(value) if isinstance(value, int) else f"{value:g}"
 
 
 def _check_bool(param: Param, value: Any) -> str:

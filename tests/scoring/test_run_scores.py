@@ -14,6 +14,7 @@ from potato_ray.scoring.calibration import reliability
 from potato_ray.scoring.intervals import percentile_interval, resample_sums
 from potato_ray.scoring.regression import main_of
 from potato_ray.scoring.report import RunScores, score_run, write_pictures
+from potato_ray.scoring.split_scores import Prediction, score_split
 
 Labels = dict[str, str]
 
@@ -155,12 +156,20 @@ def test_scores_are_plain_json(scores: RunScores) -> None:
     assert json.loads(json.dumps(scores.as_json(), allow_nan=False))["splits"]["val"]["coverage"] == 0.75
 
 
-def test_a_confidence_that_is_no_number_is_left_out(tmp_path: Path) -> None:
+@pytest.mark.parametrize("confidence", [float("nan"), 10**400])
+def test_a_confidence_that_is_no_number_is_left_out(tmp_path: Path, confidence: float) -> None:
     bundle = make_bundle(tmp_path, {"train": TRAIN, "val": VAL})
-    path = say(tmp_path, {**SAID, "v4": ("bad", float("nan"))})
+    path = say(tmp_path, {**SAID, "v4": ("bad", confidence)})
     scores = score_run(bundle, path, selects_on_val=False)
     assert scores.metrics["val_coverage"] == 1.0
     assert sum(each["n"] for each in scores.splits["val"].bins) == 3
+
+
+def test_a_number_that_is_too_large_is_the_worst_mistake() -> None:
+    said = {"a": Prediction(1.5, None), "b": Prediction(10**400, None)}
+    scores = score_split({"a": 1.0, "b": 2.0}, said, {"kind": "continuous"}, [1.0], np.random.default_rng(0))
+    assert [row["instance_id"] for row in scores.mistakes] == ["b", "a"]
+    assert scores.metrics["mae"] == 0.75
 
 
 def test_a_prediction_without_an_answer_is_none(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ def metric(name: str, value: Any, step: Any) -> str:
 def test_a_metric_of_several_steps_is_a_curve(tmp_path: Path) -> None:
     events = tmp_path / "events.jsonl"
     lines = [metric("train_loss", 1.0, 0), metric("train_loss", 0.5, 10), metric("n_train", 94, None)]
+    lines.append(metric("train_loss", 10**400, 15))
     events.write_text(
         "\n".join([*lines, metric("once", 1.0, 3), metric("train_loss", None, 20), '{"event": "met'])
     )
