@@ -55,7 +55,7 @@ def split_file(split: str) -> str:
 
 
 def digest_of(folder: Path) -> str:
-    """sha256 over the split files in the order of split_names.ALL: its name, a line end, its bytes."""
+    """sha256 over the split files in the order of split_names.ALL: of each, name, line end, bytes."""
     digest = sha256()
     for split in ALL:
         digest.update(f"{split_file(split)}\n".encode())
