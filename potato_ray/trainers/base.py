@@ -35,8 +35,9 @@ class Param:
 
     `type` is one of int, float, bool, str, choice, mapping, dotted_path. `optional` lets None
     through (the default may then be None). `minimum` and `maximum` are inclusive; for type choice,
-    `choices` lists the values. For type dotted_path, `packages` lists the top-level packages that it
-    may come from, and `choices` the short names that stand for a path (those of the class alone).
+    `choices` lists the values. Type dotted_path is the path of a class; `packages` lists the top-level
+    packages that it may come from, and `choices` the short names that stand for a path (those of the
+    class alone).
     `advanced` parameters are folded away in the form.
     """
 

@@ -13,6 +13,8 @@ from potato_ray.trainers.base import Param, Trainer
 from potato_ray.trainers.value_range import finite_number
 
 _DOTTED_PATH = re.compile(r"[A-Za-z]\w*(\.[A-Za-z]\w*)*")
+_CLASS_NAME = re.compile(r"[A-Z]\w*")
+"""Functions are written in small letters; telling them apart must not take an import of their package."""
 
 
 @dataclass(frozen=True)
@@ -123,9 +125,11 @@ def _check_dotted_path(param: Param, value: Any) -> str:
     package, _, rest = value.partition(".")
     if not rest:
         return _check_short_name(param, value)
-    if not param.packages or package in param.packages:
-        return ""
-    return f"must come from {_listed(param.packages)}; {value} does not."
+    if param.packages and package not in param.packages:
+        return f"must come from {_listed(param.packages)}; {value} does not."
+    if not _CLASS_NAME.fullmatch(rest.rpartition(".")[2]):
+        return f"must name a class, whose name begins with a capital letter; {value} does not."
+    return ""
 
 
 def _check_short_name(param: Param, value: str) -> str:

@@ -23,6 +23,28 @@ def test_a_plain_callable_is_refused_at_once(path: str, param: str) -> None:
     assert f"{path} does not" in problems[0].message
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "sklearn.utils.shuffle",
+        "sklearn.datasets.fetch_openml",
+        "sklearn.metrics.f1_score",
+        "sklearn.linear_model",
+        "lightgbm.train",
+    ],
+)
+def test_a_function_or_module_of_an_allowed_package_is_refused_at_once(path: str) -> None:
+    (problem,) = check_params(SklearnText, {"classifier": path})
+    assert f"must name a class, whose name begins with a capital letter; {path} does not" in problem.message
+
+
+@pytest.mark.parametrize(
+    "path", ["sklearn.svm.SVC", "sklearn.linear_model.RidgeClassifierCV", "xgboost.XGBClassifier"]
+)
+def test_a_class_of_an_allowed_package_passes(path: str) -> None:
+    assert check_params(SklearnText, {"classifier": path}) == []
+
+
 @pytest.mark.parametrize("path", [*FORBIDDEN, "sklearn.os.system", "sklearn.utils._testing.subprocess.Popen"])
 def test_the_worker_refuses_it_too_and_runs_nothing(
     path: str, train: Train, monkeypatch: pytest.MonkeyPatch
