@@ -15,6 +15,8 @@ from potato_ray.lock import ProjectLock
 
 READY_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 10.0
+REPEATED = frozenset({"ready", "stop"})
+REPEAT_AFTER_S = 0.2
 
 
 class Session:
@@ -55,7 +57,7 @@ class Session:
         self.lock.release()
 
     def call(self, method: str, *args: Any, timeout_s: float = 30.0) -> Any:
-        """Call a method of the controller; errors of ours arrive as themselves."""
+        """Call a method of the controller; raises what `call` raises."""
         return call(self._controller, method, *args, timeout_s=timeout_s)
 
     def __enter__(self) -> Session:
@@ -69,20 +71,23 @@ class Session:
 
 
 def call(controller: Any, method: str, *args: Any, timeout_s: float) -> Any:
-    """Call the controller; a controller that is being restarted gets until the deadline."""
+    """Call the controller; errors of ours arrive as themselves.
+
+    Raises Conflict (controller_restarting) when there was no answer: the controller is gone, is being
+    restarted, or needed longer than `timeout_s`. `ready` and `stop` are repeated until then.
+    """
     import ray
     import ray.exceptions
 
     deadline = time.monotonic() + timeout_s
-    reference = getattr(controller, method).remote(*args)
     while True:
         try:
-            return ray.get(reference, timeout=max(0.1, deadline - time.monotonic()))
-        except ray.exceptions.ActorUnavailableError:
-            if method not in ("ready", "stop") or time.monotonic() > deadline:
-                raise _unavailable() from None
-            time.sleep(0.2)
             reference = getattr(controller, method).remote(*args)
+            return ray.get(reference, timeout=max(0.1, deadline - time.monotonic()))
+        except (ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError) as error:
+            if method not in REPEATED or time.monotonic() > deadline:
+                raise _unanswered(method, error) from None
+            time.sleep(REPEAT_AFTER_S)
         except ray.exceptions.RayTaskError as error:
             if isinstance(error.cause, PotatoRayError):
                 raise error.cause from None
@@ -90,7 +95,10 @@ def call(controller: Any, method: str, *args: Any, timeout_s: float) -> Any:
 
 
 def reach(config: ProjectConfig) -> Any:
-    """The controller that another process on this machine holds. Raises Conflict when there is none."""
+    """The controller that another process on this machine holds.
+
+    Raises Conflict (project_in_use) when it cannot be reached.
+    """
     note = read_json(config.state_dir / "server.json") or {}
     address = note.get("ray_address")
     if not address:
@@ -103,8 +111,16 @@ def reach(config: ProjectConfig) -> Any:
 
     from potato_ray.actors.controller import NAME
 
-    connect(str(address), Path(config.state_dir) / "ray.token", namespace_of(config.task_dir))
-    return ray.get_actor(NAME)
+    try:
+        connect(str(address), Path(config.state_dir) / "ray.token", namespace_of(config.task_dir))
+        return ray.get_actor(NAME)
+    except (ValueError, ConnectionError, RuntimeError) as error:
+        raise Conflict(
+            "The process that holds the project cannot be reached.",
+            code="project_in_use",
+            evidence=f"{type(error).__name__}: {_first_line(error)}",
+            next_step="It may be starting or ending: try again in a few seconds.",
+        ) from None
 
 
 def _create(config: ProjectConfig) -> Any:
@@ -123,9 +139,14 @@ def _warm_up() -> None:
     warm_up.remote()
 
 
-def _unavailable() -> Conflict:
+def _unanswered(method: str, error: Exception) -> Conflict:
     return Conflict(
-        "The controller was restarting, and may or may not have taken the command.",
+        "The controller was restarting or busy, and may or may not have taken the command.",
         code="controller_restarting",
+        evidence=f"The call '{method}' ended with {type(error).__name__}.",
         next_step="Look at the list of runs, then repeat the command if it is not there.",
     )
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [""])[0]

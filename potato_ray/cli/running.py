@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Sequence
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from potato_ray.cli.output import out, print_json, say
 from potato_ray.cli.summary import end_lines
 from potato_ray.config import load
-from potato_ray.errors import PotatoRayError, StartRefused
+from potato_ray.errors import Conflict, PotatoRayError, StartRefused
 from potato_ray.registry.states import State
 from potato_ray.starting import StartRequest, plan_start
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from potato_ray.registry.runs import Run
 
 EXIT_INTERRUPTED = 130
+RESTART_PATIENCE_S = 60.0
 
 
 def run_training(
@@ -59,7 +62,7 @@ def train(config: ProjectConfig, request: StartRequest) -> tuple[Run, bool]:
 
     say("starting")
     with Session(config, purpose="potato-ray training run") as session:
-        answer = session.call("start", request)
+        answer = insist(session, "start", replace(request, idempotency_key=uuid.uuid4().hex))
         if not answer["started"]:
             raise StartRefused(
                 answer["error"],
@@ -79,14 +82,33 @@ def _follow(session: Session, config: ProjectConfig, run_id: str) -> tuple[Run, 
         return follow(reader, run_id), False
     except KeyboardInterrupt:
         say(f"cancelling {run_id}; Ctrl-C again leaves it to end by itself")
-    with contextlib.suppress(PotatoRayError):
-        session.call("cancel", run_id)
+    try:
+        insist(session, "cancel", run_id)
+    except PotatoRayError as refused:
+        say(refused.message)
     try:
         return follow(reader, run_id), True
     except KeyboardInterrupt:
         seconds = config.model_training.survive_s
         say(f"{run_id} is left; its process ends within {seconds:.0f} s unless the project is taken up again")
         return reader.run(run_id), True
+
+
+def insist(
+    session: Session, method: str, *args: Any, clock: Callable[[], float] = time.monotonic
+) -> dict[str, Any]:
+    """Call a command that may be repeated without harm until the controller has answered it.
+
+    A controller that is being restarted gets RESTART_PATIENCE_S; after that its Conflict is raised.
+    """
+    deadline = clock() + RESTART_PATIENCE_S
+    while True:
+        try:
+            return dict(session.call(method, *args))
+        except Conflict as unanswered:
+            if unanswered.code != "controller_restarting" or clock() >= deadline:
+                raise
+        session.call("ready", timeout_s=max(1.0, deadline - clock()))
 
 
 def parse_params(pairs: Sequence[str]) -> dict[str, Any]:
