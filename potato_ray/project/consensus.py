@@ -194,7 +194,6 @@ def _scores(
             table.annotator_index[compared],
             codes[compared],
             n_items=len(items),
-            n_annotators=len(table.annotators),
             n_labels=n_labels,
             poll=poll,
         ).posteriors

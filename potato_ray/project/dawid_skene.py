@@ -25,18 +25,28 @@ SMALLEST_COUNT = 1e-10
 class DawidSkene:
     """A fitted model.
 
-    `posteriors` (n_items, n_labels) and `priors` (n_labels,) sum to 1; `confusion` (n_annotators,
-    n_labels, n_labels) is P(answer | true label) as [annotator, true label, answer], 0 for an annotator
-    without answers. `bound` is the evidence lower bound per answer after the last of `n_iterations`;
-    `converged` is False when the limit of iterations ended the fit.
+    `posteriors` (n_items, n_labels) and `priors` (n_labels,) sum to 1. `log_confusion` (n_habits,
+    n_labels) is log P(answer | true label) for every annotator and answer that he gave at least once;
+    which these are say `annotators` and `answers` (n_habits,). `bound` is the evidence lower bound per
+    answer after the last of `n_iterations`; `converged` is False when the limit of iterations ended the fit.
     """
 
     posteriors: Floats
-    confusion: Floats
     priors: Floats
+    log_confusion: Floats
+    annotators: Ints
+    answers: Ints
     n_iterations: int
     bound: float
     converged: bool
+
+    def confusion(self, annotator: int) -> Floats:
+        """P(answer | true label) as [true label, answer], (n_labels, n_labels); 0 without any answers."""
+        n_labels = len(self.priors)
+        own = self.annotators == annotator
+        matrix = np.zeros((n_labels, n_labels))
+        matrix[:, self.answers[own]] = np.exp(self.log_confusion[own]).T
+        return matrix
 
 
 def votes(item_index: Ints, codes: Ints, n_items: int, n_labels: int) -> Floats:
@@ -51,7 +61,6 @@ def fit(
     codes: Ints,
     *,
     n_items: int,
-    n_annotators: int,
     n_labels: int,
     tolerance: float = 1e-5,
     max_iterations: int = 100,
@@ -83,9 +92,9 @@ def fit(
         previous = bound
         bound = _bound(counts, log_confusion, priors, posteriors, answers_per_item) / n_answers
         converged = bound - previous < tolerance
-    confusion = np.zeros((n_annotators, n_labels, n_labels))
-    confusion[annotators, :, used % n_labels] = np.exp(log_confusion)
-    return DawidSkene(posteriors, confusion, priors, iteration, float(bound), converged)
+    return DawidSkene(
+        posteriors, priors, log_confusion, annotators, used % n_labels, iteration, float(bound), converged
+    )
 
 
 def _by_item(item_index: Ints, habit_index: Ints, shape: tuple[int, int]) -> Any:

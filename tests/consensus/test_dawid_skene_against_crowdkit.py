@@ -24,7 +24,6 @@ def posteriors_of(answers: list[list[int]]) -> Any:
         annotators,
         codes,
         n_items=int(items.max()) + 1,
-        n_annotators=int(annotators.max()) + 1,
         n_labels=len(used),
     )
     return fitted.posteriors
