@@ -1,7 +1,7 @@
 """The text as Potato's page shows it, and the way back: span offsets count characters of that one.
 
 The page strips leading blanks, collapses runs of blanks (line ends included) to one space, drops HTML
-tags and comments, and decodes entities.
+tags and comments, and decodes entities. A comment that is never closed goes on to the end.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from array import array
 
 _PARTS = re.compile(
-    r"(?P<tag><!--.*?-->|</?[A-Za-z][^<>]*>)|(?P<entity>&#?\w+;?)|(?P<blank>[ \t\n\r\f]+)|[^<&\s]+|.",
+    r"(?P<tag><!--(?:-?>|.*?(?:--!?>|\Z))|</?[A-Za-z][^<>]*>)|(?P<entity>&#?\w+;?)|(?P<blank>[ \t\n\r\f]+)|[^<&\s]+|.",
     re.DOTALL,
 )
 _BLANKS = " \t\n\r\f"

@@ -22,6 +22,8 @@ def test_potatos_recorded_span_falls_on_its_word():
     [
         ("a <b>bold</b> word", "a bold word"),
         ("x<!-- note -->y", "xy"),
+        ("a <!--> b <!---> c --> <!-- d --!> e", "a b c --> e"),
+        ("x <!-- note\nnever <b>closed", "x"),
         ("5 < 6 & 7 > 2, <3", "5 < 6 & 7 > 2, <3"),
         ("fish &amp; chips &#233;", "fish & chips é"),
         ("a\t\r\n  b  ", "a b"),
@@ -40,6 +42,10 @@ def test_offsets_lead_back_over_tags_and_entities():
     start, end = displayed.raw_span(5, 12)
     assert displayed.text[5:12] == "& chips"
     assert raw[start:end] == "&amp; <b>chips"
+
+
+def test_comments_that_are_never_closed_take_no_longer_than_the_text():
+    assert DisplayedText("a<!--" * 20_000).text == "a"
 
 
 @pytest.mark.parametrize("span", [(-1, 2), (2, 2), (3, 2), (0, 44), (10**20, 10**21)])
