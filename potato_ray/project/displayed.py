@@ -11,7 +11,8 @@ import re
 from array import array
 
 _PARTS = re.compile(
-    r"(?P<tag><!--(?:-?>|.*?(?:--!?>|\Z))|</?[A-Za-z][^<>]*>)|(?P<entity>&#?\w+;?)|(?P<blank>[ \t\n\r\f]+)|[^<&\s]+|.",
+    r"(?P<tag><!--(?:-?>|.*?(?:--!?>|\Z))|</?[A-Za-z][^<>]*>)"
+    r"|(?P<entity>&#?\w+;?)|(?P<blank>[ \t\n\r\f]+)|[^<&\s]+|.",
     re.DOTALL,
 )
 _BLANKS = " \t\n\r\f"
