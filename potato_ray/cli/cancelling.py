@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from potato_ray.cli.output import out, print_json
+from potato_ray.cli.output import out, print_json, say
 from potato_ray.cli.runs import find_run, reader_of
 from potato_ray.config import load
 from potato_ray.config.models import ProjectConfig
 from potato_ray.errors import Conflict
+from potato_ray.job.folder import JobFolder
+from potato_ray.job.follow import ENDED, GONE, Follower
 from potato_ray.lock import holding
+from potato_ray.registry.states import State
+from potato_ray.run_log import write_log
+
+if TYPE_CHECKING:
+    from potato_ray.registry.runs import Run
+    from potato_ray.registry.store import Registry
 
 CANCEL_TIMEOUT_S = 30.0
+AFTER_GRACE_S = 5.0
+POLL_S = 0.05
 
 
 def run_cancel(name: str, config: Path, *, as_json: bool) -> int:
-    """Cancel a run, through the process that holds the project or, with none, in the registry."""
+    """Cancel a run, through the process that holds the project or, with none, here."""
     loaded = load(config)
     run_id = find_run(reader_of(loaded), name).run_id
     answer = _cancel(loaded, run_id)
@@ -30,7 +43,7 @@ def run_cancel(name: str, config: Path, *, as_json: bool) -> int:
 def _cancel(config: ProjectConfig, run_id: str) -> dict[str, Any]:
     try:
         with holding(config.state_dir, "potato-ray training cancel"):
-            return _cancel_here(config, run_id)
+            return cancel_here(config, run_id)
     except Conflict as held:
         if held.code != "project_in_use":
             raise
@@ -39,15 +52,59 @@ def _cancel(config: ProjectConfig, run_id: str) -> dict[str, Any]:
     return dict(call(reach(config), "cancel", run_id, timeout_s=CANCEL_TIMEOUT_S))
 
 
-def _cancel_here(config: ProjectConfig, run_id: str) -> dict[str, Any]:
-    """With nobody at work: a waiting run ends at once; a launcher that lives on is told to stop."""
-    from potato_ray.job.folder import JobFolder
-    from potato_ray.registry.states import State
+def cancel_here(
+    config: ProjectConfig,
+    run_id: str,
+    *,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> dict[str, Any]:
+    """Cancel a run while nobody else is at work; the project's lock is ours.
+
+    A worker that lives on is told to stop and waited for, at most grace_seconds and a little more.
+    Raises NotFound, and Conflict when the run has ended or is being finished.
+    """
     from potato_ray.registry.store import Registry
 
+    grace_s = float(config.model_training.grace_seconds)
+    folder = JobFolder(config.training_dir / "runs" / run_id)
     with Registry(config.registry_path, project=config.annotation_task_name) as registry:
         run = registry.request_cancel(run_id)
-    folder = JobFolder(config.training_dir / "runs" / run_id)
-    if folder.path.is_dir() and run.state != State.CANCELLED:
-        folder.request_cancel("cancelled", float(config.model_training.grace_seconds))
+        if not run.ended:
+            # A run gets its launcher after its bundle; a build ends with the process that made it.
+            if run.state == State.BUILDING or _worker_stops(folder, grace_s, clock, sleep):
+                run = _record_end(registry, run)
+            else:
+                say("its worker is still being stopped; the next server or training run records the end")
+    if run.ended:
+        _keep_log(config, run_id, folder)
     return {"run_id": run_id, "state": str(run.state), "cancelled": run.state == State.CANCELLED}
+
+
+def _worker_stops(
+    folder: JobFolder, grace_s: float, clock: Callable[[], float], sleep: Callable[[float], None]
+) -> bool:
+    """Tell the launcher to stop the worker, and wait; whether nothing of the run is alive any more."""
+    if not folder.path.is_dir():
+        return True
+    follower = Follower(folder, clock=clock)
+    folder.request_cancel("cancelled", grace_s)
+    deadline = clock() + grace_s + AFTER_GRACE_S
+    while (state := follower.state()) not in (ENDED, GONE):
+        if clock() >= deadline:
+            # Without process.json no launcher has come up, and one that still does finds the request.
+            return not folder.process.exists()
+        sleep(POLL_S)
+    return state == ENDED or not follower.end_remains()
+
+
+def _record_end(registry: Registry, run: Run) -> Run:
+    ended = registry.transition(run.run_id, run.attempt, State.CANCELLED)
+    registry.release(run.run_id)
+    return ended
+
+
+def _keep_log(config: ProjectConfig, run_id: str, folder: JobFolder) -> None:
+    if folder.path.is_dir():
+        with contextlib.suppress(OSError):
+            write_log(reader_of(config), run_id, folder.path / "run.log")
