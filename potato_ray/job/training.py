@@ -16,10 +16,9 @@ from potato_ray.job.folder import JobFolder
 from potato_ray.job.prediction_file import PredictionFile
 from potato_ray.job.spec import JobSpec
 from potato_ray.trainers import kinds
-from potato_ray.trainers.base import FitContext, Reporter, Trainer, TrainerError
+from potato_ray.trainers.base import MIN_INSTANCES, FitContext, Reporter, Trainer, TrainerError
 from potato_ray.trainers.registry import missing_packages, require_trainer
 
-DEFAULT_MIN_INSTANCES = 10
 _FEW_LABELS_MATTER = (kinds.NOMINAL, kinds.ORDINAL)
 _METRIC_PREFIXES = ("train_", "n_")
 
@@ -80,7 +79,7 @@ class Training:
     def _check_amount(self, bundle: BundleFiles, trainer: str) -> None:
         n_items = bundle.n_items()
         n_train = n_items.get(TRAIN, 0)
-        needed = self.spec.params.get("min_instances", DEFAULT_MIN_INSTANCES)
+        needed = self.spec.params.get(MIN_INSTANCES.name, MIN_INSTANCES.default)
         if n_train >= needed:
             return
         raise TrainerError(

@@ -9,10 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from potato_ray.trainers import kinds
-
-CODED = (kinds.NOMINAL, kinds.ORDINAL)
-
 
 @dataclass(frozen=True)
 class AnswerTable:

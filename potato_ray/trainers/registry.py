@@ -110,11 +110,6 @@ def register(trainer: type[Trainer]) -> type[Trainer]:
     return trainer
 
 
-def unregister(name: str) -> None:
-    """Forget what `register` added."""
-    _registered.pop(name, None)
-
-
 def load_trainer(artifacts: Path, device: str = "cpu") -> Trainer:
     """The trained model in a run's artifacts folder, by the trainer that model_card.json names.
 

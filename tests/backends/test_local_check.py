@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
@@ -25,12 +24,11 @@ def local(
 
 
 @pytest.fixture
-def gpu_trainer() -> Iterator[None]:
+def gpu_trainer(monkeypatch: pytest.MonkeyPatch) -> None:
     """A trainer that uses a GPU and is installed: the module called torch is found, whatever is in it."""
     trainer = type("OnGpu", (Playing,), {"name": "on-gpu", "requires": (Requirement("torch", "torch"),)})
+    monkeypatch.setattr(registry, "_registered", {})
     registry.register(trainer)
-    yield
-    registry.unregister("on-gpu")
 
 
 def test_the_summary_is_the_device_of_a_run() -> None:
