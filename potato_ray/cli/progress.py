@@ -8,33 +8,69 @@ from collections.abc import Callable
 from typing import Any
 
 from potato_ray.cli.output import say
+from potato_ray.errors import Conflict
 from potato_ray.registry.reading import RegistryReader
 from potato_ray.registry.runs import Run
 from potato_ray.registry.states import ENDED
 
 POLL_S = 0.1
+ASK_EVERY_S = 3.0
+MAX_SILENCES = 3
 
 
 def follow(
     reader: RegistryReader,
     run_id: str,
     *,
+    alive: Callable[[], bool],
+    clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
     terminal: bool | None = None,
 ) -> Run:
     """Wait until a run has ended, showing its steps; the ended run.
 
-    Ends by itself when the run does: every step of a run has a limit of its own. Ctrl-C raises
-    KeyboardInterrupt.
+    A run has no end of its own while nobody brings it there, so `alive` says every few seconds whether
+    the controller answers. Raises Conflict (controller_lost) when it did not, three times in a row;
+    Ctrl-C raises KeyboardInterrupt.
     """
     drawing = _Bar() if (sys.stderr.isatty() if terminal is None else terminal) else _Lines()
+    watch = _Watch(alive, clock)
     with drawing:
         while True:
             run = reader.run(run_id)
             drawing.show(run)
             if run.state in ENDED:
                 return run
+            if watch.is_lost():
+                raise _controller_lost(run_id)
             sleep(POLL_S)
+
+
+class _Watch:
+    """Asks whether the controller is alive, not more often than every ASK_EVERY_S."""
+
+    def __init__(self, alive: Callable[[], bool], clock: Callable[[], float]) -> None:
+        self._alive = alive
+        self._clock = clock
+        self._asked_at = clock()
+        self._silences = 0
+
+    def is_lost(self) -> bool:
+        if self._clock() - self._asked_at >= ASK_EVERY_S:
+            self._silences = 0 if self._alive() else self._silences + 1
+            self._asked_at = self._clock()
+        return self._silences >= MAX_SILENCES
+
+
+def _controller_lost(run_id: str) -> Conflict:
+    return Conflict(
+        f"The controller of the project does not answer any more, so run {run_id} is no longer followed.",
+        code="controller_lost",
+        evidence=f"It was asked {MAX_SILENCES} times in a row. Ray or its processes may have been ended, or "
+        "the machine may be out of memory.",
+        next_step="The run's worker may go on for model_training.survive_s seconds; the next "
+        "`potato-ray training run` or server takes it up.",
+    )
 
 
 def step_line(run: Run) -> str:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 EXIT_INTERRUPTED = 130
 RESTART_PATIENCE_S = 60.0
+ALIVE_TIMEOUT_S = 2.0
+NEXT = "the next `potato-ray training run` or server"
 
 
 def run_training(
@@ -78,20 +80,55 @@ def _follow(session: Session, config: ProjectConfig, run_id: str) -> tuple[Run, 
     from potato_ray.cli.runs import reader_of
 
     reader = reader_of(config)
+
+    def alive() -> bool:
+        return _answers(session)
+
     try:
-        return follow(reader, run_id), False
+        return follow(reader, run_id, alive=alive), False
     except KeyboardInterrupt:
         say(f"cancelling {run_id}; Ctrl-C again leaves it to end by itself")
+    try:
+        _cancel(session, run_id)
+        return follow(reader, run_id, alive=alive), True
+    except KeyboardInterrupt:
+        say(_left(config, reader.run(run_id)))
+        return reader.run(run_id), True
+
+
+def _cancel(session: Session, run_id: str) -> None:
     try:
         insist(session, "cancel", run_id)
     except PotatoRayError as refused:
         say(refused.message)
+
+
+def _answers(session: Session) -> bool:
+    """Whether the controller is there; whatever goes wrong in asking counts as silence."""
     try:
-        return follow(reader, run_id), True
-    except KeyboardInterrupt:
-        seconds = config.model_training.survive_s
-        say(f"{run_id} is left; its process ends within {seconds:.0f} s unless the project is taken up again")
-        return reader.run(run_id), True
+        session.call("ready", timeout_s=ALIVE_TIMEOUT_S)
+    except Exception:  # noqa: BLE001 - Ray's failures are of many kinds when its processes are gone
+        return False
+    return True
+
+
+def _left(config: ProjectConfig, run: Run) -> str:
+    """What becomes of a run that nobody follows any more."""
+    training = config.model_training
+    if run.ended:
+        return f"run {run.run_id} has ended: {run.state}"
+    if run.state not in (State.RUNNING, State.EVALUATING):
+        return f"run {run.run_id} is left as it is ({run.state}); {NEXT} takes it up"
+    if run.cancel_requested_at:
+        latest = training.survive_s + training.grace_seconds
+        return (
+            f"run {run.run_id} is left while it is being cancelled; its worker ends within {latest:.0f} s "
+            f"at the latest, and {NEXT} records the end"
+        )
+    return (
+        f"run {run.run_id} goes on by itself for {training.survive_s:.0f} s and is ended then, "
+        f"unless {NEXT} takes it up"
+    )
 
 
 def insist(

@@ -9,7 +9,7 @@ import pytest
 
 from potato_ray.cli.output import duration, when
 from potato_ray.cli.predicting import rows_of
-from potato_ray.cli.progress import follow, step_line
+from potato_ray.cli.progress import step_line
 from potato_ray.cli.running import parse_params
 from potato_ray.cli.summary import score_line
 from potato_ray.errors import NotFound, ProjectUnreadable, StartRefused
@@ -103,20 +103,6 @@ def test_step_lines_say_what_a_run_does() -> None:
     assert step_line(a_run(state=State.QUEUED, position=2)) == "waiting #2"
     assert step_line(a_run(step="fitting")) == "running: fitting"
     assert step_line(a_run(step="fitting", cancel_requested_at=1.0)) == "cancelling"
-
-
-def test_following_shows_each_step_once_and_ends_with_the_run(capsys: pytest.CaptureFixture[str]) -> None:
-    class Replies:
-        def __init__(self) -> None:
-            steps = ["fitting", "fitting", "scoring"]
-            self.left = [*(a_run(step=step) for step in steps), a_run(state=State.SUCCESS, step="")]
-
-        def run(self, run_id: str) -> Run:
-            return self.left.pop(0)
-
-    ended = follow(Replies(), "r", sleep=lambda s: None, terminal=False)  # type: ignore[arg-type]
-    assert ended.state == State.SUCCESS
-    assert capsys.readouterr().err.splitlines() == ["running: fitting", "running: scoring", "success"]
 
 
 def test_a_log_has_one_line_for_each_event_that_says_something() -> None:

@@ -1,0 +1,98 @@
+"""Following a run in the terminal, to its end or until nobody is there who could bring it there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from potato_ray.cli.progress import ASK_EVERY_S, MAX_SILENCES, follow
+from potato_ray.cli.running import _left
+from potato_ray.config import ProjectConfig
+from potato_ray.errors import Conflict
+from potato_ray.registry.runs import Run
+from potato_ray.registry.states import State
+
+ENDLESS = 1000
+
+
+def a_run(state: State = State.RUNNING, step: str = "", cancel_requested_at: float | None = None) -> Run:
+    return Run(
+        run_id="r",
+        project="p",
+        trainer="t",
+        schemas=("s",),
+        kinds=("nominal",),
+        params={},
+        backend="local",
+        state=state,
+        attempt=1,
+        trigger="cli",
+        created_at=0.0,
+        step=step,
+        cancel_requested_at=cancel_requested_at,
+    )
+
+
+class Replies:
+    """A reader that shows a run in these conditions, one after the other."""
+
+    def __init__(self, *runs: Run) -> None:
+        self.left = list(runs)
+
+    def run(self, run_id: str) -> Run:
+        return self.left.pop(0)
+
+
+def followed(replies: Replies, alive: Callable[[], bool] = lambda: True) -> tuple[Run, float]:
+    """The run in which following ended, and how many seconds of the clock it took."""
+    now = [0.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    run = follow(replies, "r", alive=alive, clock=lambda: now[0], sleep=sleep, terminal=False)  # type: ignore[arg-type]
+    return run, now[0]
+
+
+def test_following_shows_each_step_once_and_ends_with_the_run(capsys: pytest.CaptureFixture[str]) -> None:
+    steps = [a_run(step=step) for step in ("fitting", "fitting", "scoring")]
+    run, _ = followed(Replies(*steps, a_run(State.SUCCESS)))
+    assert run.state == State.SUCCESS
+    assert capsys.readouterr().err.splitlines() == ["running: fitting", "running: scoring", "success"]
+
+
+def test_following_stops_when_the_controller_is_lost() -> None:
+    asked: list[bool] = []
+
+    def alive() -> bool:
+        asked.append(False)
+        return False
+
+    with pytest.raises(Conflict, match="does not answer any more") as lost:
+        followed(Replies(*[a_run()] * ENDLESS), alive)
+    assert lost.value.code == "controller_lost"
+    assert "survive_s" in lost.value.next_step
+    assert len(asked) == MAX_SILENCES
+
+
+def test_a_controller_that_comes_back_is_not_lost() -> None:
+    answers = [False, False, True] * 3 + [True]
+    looks = round(len(answers) * (ASK_EVERY_S + 0.2) / 0.1)
+    run, took_s = followed(Replies(*[a_run()] * looks, a_run(State.SUCCESS)), lambda: answers.pop(0))
+    assert run.state == State.SUCCESS
+    assert took_s > 9 * ASK_EVERY_S
+
+
+@pytest.mark.parametrize(
+    ("run", "words"),
+    [
+        (a_run(), "goes on by itself for 300 s"),
+        (a_run(cancel_requested_at=1.0), "ends within 320 s at the latest"),
+        (a_run(State.QUEUED), "is left as it is (queued)"),
+        (a_run(State.FINISHING), "is left as it is (finishing)"),
+        (a_run(State.CANCELLED), "has ended: cancelled"),
+    ],
+)
+def test_what_becomes_of_a_run_that_is_left_is_said(project: ProjectConfig, run: Run, words: str) -> None:
+    assert words in _left(project, run)
