@@ -133,13 +133,13 @@ def test_a_tie_is_broken_the_same_way_when_labels_are_added_or_change_places(kin
     assert all({item: targets[item] for item in first} == first for targets in others)
 
 
-def test_a_median_between_two_labels_falls_on_the_same_one_when_a_lower_grade_is_added() -> None:
+def test_a_median_between_two_labels_falls_on_the_same_one_when_the_scale_is_turned_round() -> None:
     grades = [["low", "high"]] * 60
-    one, two = (
+    one, other = (
         resolved(kinds.ORDINAL, table_of(kinds.ORDINAL, grades, labels)).targets
-        for labels in (["low", "high"], ["lowest", "low", "high"])
+        for labels in (["low", "high"], ["highest", "high", "low"])
     )
-    assert one == two
+    assert one == other
 
 
 def test_the_lot_of_a_tie_does_not_depend_on_the_split() -> None:
