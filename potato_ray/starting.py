@@ -17,6 +17,7 @@ from potato_ray.config.trainer_checks import LOCAL_ONLY
 from potato_ray.config.training_checks import LOCAL
 from potato_ray.errors import StartRefused
 from potato_ray.project.schemes import Scheme, schemes_of
+from potato_ray.registry.runs import Run
 from potato_ray.trainers import params as trainer_params
 from potato_ray.trainers import registry as trainer_registry
 from potato_ray.trainers.base import Trainer
@@ -46,6 +47,17 @@ class StartRequest:
     queue: bool = True
     trigger: str = "cli"
     idempotency_key: str | None = None
+
+
+def request_of(run: Run) -> StartRequest:
+    """The start request that a waiting run's row stands for."""
+    return StartRequest(
+        trainer=run.trainer,
+        schemas=tuple(run.schemas),
+        params=run.params,
+        backend=run.backend,
+        accept_licence=run.accept_licence,
+    )
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from potato_ray.registry.reading import RegistryReader
 from potato_ray.registry.runs import NewRun, Reservation, Run
 from potato_ray.registry.states import State
 from potato_ray.registry.store import Registry
-from potato_ray.starting import HTTP_STATUS, StartPlan, StartRequest, plan_start
+from potato_ray.starting import HTTP_STATUS, StartPlan, StartRequest, plan_start, request_of
 from potato_ray.writeback import Replay, WritebackSettings, withdraw
 
 logger = logging.getLogger(__name__)
@@ -95,12 +95,6 @@ class RunController:
     async def cancel(self, run_id: str) -> dict[str, Any]:
         """Cancel a waiting or running run; raises NotFound, or Conflict when it has ended."""
         await self._opened()
-        if (await self.write(self.registry.run, run_id)).state == State.FINISHING:
-            raise Conflict(
-                f"Run {run_id} has finished training and is being scored and written back.",
-                code="already_ended",
-                next_step="Withdraw its predictions afterwards, if they are not wanted.",
-            )
         run = await self.write(self.registry.request_cancel, run_id)
         way = self._ways.get(run_id)
         if way is not None:
@@ -136,13 +130,15 @@ class RunController:
         way = self._ways.get(run_id)
         if way is None or way.run.attempt != attempt:
             return asdict(Directive(stale=True))
-        if events:
-            stale = await self.write_surely(
-                self.registry.record_events, run_id, attempt, first_seq, list(events)
-            )
-            if stale:
-                return asdict(Directive(stale=True))
-        await way.heard(events, notes)
+        # A batch that is sent again may overlap with its first sending.
+        async with way.listening:
+            if events:
+                stale: bool = await self.write_surely(
+                    self.registry.record_events, run_id, attempt, first_seq, list(events)
+                )
+                if stale:
+                    return asdict(Directive(stale=True))
+            await way.heard(events, notes)
         return asdict(Directive(cancel=way.cancelled, grace_s=self.config.model_training.grace_seconds))
 
     async def note_progress(self, run_id: str, attempt: int, step: str, current: int, total: int) -> None:
@@ -153,7 +149,7 @@ class RunController:
 
     async def store_predictions(self, run_id: str, attempt: int, rows: Sequence[Mapping[str, Any]]) -> None:
         """Store at most 1,000 predictions of a run that is being finished; a repeat changes nothing."""
-        await self.write(self.registry.store_predictions, run_id, attempt, list(rows))
+        await self.write_surely(self.registry.store_predictions, run_id, attempt, list(rows))
 
     # --- what the ways of the runs use ------------------------------------------------------------
 
@@ -168,7 +164,7 @@ class RunController:
             try:
                 return await self.write(function, *args, **kwargs)
             except (Conflict, sqlite3.OperationalError) as error:
-                if self._stopping or (isinstance(error, Conflict) and error.code != "registry_locked"):
+                if self._stopping or not passes_by_itself(error):
                     raise
                 logger.warning("the registry could not be written, trying again: %s", error)
             await asyncio.sleep(WRITE_AGAIN_AFTER_S)
@@ -247,7 +243,7 @@ class RunController:
             if run.state == State.BUILDING:
                 await self._requeue(run)
                 continue
-            self._follow(run)
+            self._follow(RunWay(self, run, placement=None))
         for reservation in await self.write(self.registry.reservations):
             if reservation.run_id not in self._ways:
                 self._spawn(
@@ -259,9 +255,8 @@ class RunController:
         await self.write(self.registry.transition, run.run_id, run.attempt, state)
         await self.write(self.registry.release, run.run_id)
 
-    def _follow(self, run: Run) -> None:
-        way = RunWay(self, run, placement=None)
-        self._ways[run.run_id] = way
+    def _follow(self, way: RunWay) -> None:
+        self._ways[way.run.run_id] = way
         self._spawn(self._walk(way))
 
     # --- the queue --------------------------------------------------------------------------------
@@ -270,16 +265,26 @@ class RunController:
         """Start waiting runs, oldest first, while there is room. True when one waits for a place."""
         waits = False
         for run in await self.write(self.registry.queued):
-            if len(self._ways) >= self.config.model_training.max_concurrent_runs or self._stopping:
+            if self._busy() >= self.config.model_training.max_concurrent_runs or self._stopping:
                 return waits
             try:
                 waits = await self._try_to_start(run) or waits
             except PotatoRayError as error:
+                if passes_by_itself(error):
+                    return True
                 await self._refuse(run, error)
+            except sqlite3.OperationalError as error:
+                if not passes_by_itself(error):
+                    raise
+                return True
             except Exception:
                 logger.exception("run %s could not be started", run.run_id)
                 await self._refuse(run, _unexpected("The run could not be started"))
         return waits
+
+    def _busy(self) -> int:
+        """How many runs hold a slot; an ended one holds none while its process is still being stopped."""
+        return sum(not way.run.ended for way in self._ways.values())
 
     async def _try_to_start(self, run: Run) -> bool:
         plan = self._plan_again(run)
@@ -305,12 +310,7 @@ class RunController:
             self.config.model_training.max_concurrent_runs,
         )
         if begun is not None:
-            way = RunWay(self, begun, placement=placement)
-            self._ways[run.run_id] = way
-            # A cancel that came between the two found no way to tell.
-            if (await self.write(self.registry.run, run.run_id)).cancel_requested_at is not None:
-                way.cancel()
-            self._spawn(self._walk(way))
+            self._follow(RunWay(self, begun, placement=placement))
         return False
 
     def _plan_again(self, run: Run) -> StartPlan:
@@ -341,23 +341,37 @@ class RunController:
         try:
             await way.walk()
         except Exception:
-            logger.exception("run %s: its end could not be recorded", run_id)
-        await self._release_when_gone(run_id, way.run.attempt, way.run.backend)
-        self._ways.pop(run_id, None)
-        self._spawn(self._keep_spare())
+            if not self._stopping:
+                logger.exception("run %s: its end could not be recorded", run_id)
+        finally:
+            self._ways.pop(run_id, None)
+            self._spawn(self._release_when_gone(run_id, way.run.attempt, way.run.backend))
+            self._spawn(self._keep_spare())
+            self.wake()
+
+    def wake(self) -> None:
+        """Look at the queue again: a slot or a GPU may be free."""
         self._wake.set()
 
     async def _release_when_gone(self, run_id: str, attempt: int, backend: str) -> None:
-        """Give the run's GPU back once its process is known to be gone, or must be."""
+        """Give the run's GPUs back once its process is known to be gone, or must be."""
         training = self.config.model_training
         deadline = time.monotonic() + training.survive_s + training.grace_seconds + 10.0
-        folder = self.run_folder(run_id)
         while not self._stopping and time.monotonic() < deadline:
-            if not await asyncio.to_thread(self.backend(backend).alive, folder):
+            if not await self._may_be_alive(run_id, backend):
                 break
             await asyncio.sleep(RELEASE_POLL_S)
         if not self._stopping:
             await self.write_surely(self.registry.release, run_id, attempt)
+            self.wake()
+
+    async def _may_be_alive(self, run_id: str, backend: str) -> bool:
+        """Whether a process of the run may live; True where that cannot be told."""
+        try:
+            return await asyncio.to_thread(self.backend(backend).alive, self.run_folder(run_id))
+        except Exception as error:  # noqa: BLE001 - whatever it is, the GPU must not be given away
+            logger.warning("run %s: whether its process lives cannot be told: %s", run_id, error)
+            return True
 
     async def _keep_spare(self) -> None:
         """Have a spare worker ready while nothing runs; without one a run starts cold."""
@@ -391,15 +405,12 @@ class RunController:
         }
 
 
-def request_of(run: Run) -> StartRequest:
-    """The start request that a waiting run's row stands for."""
-    return StartRequest(
-        trainer=run.trainer,
-        schemas=tuple(run.schemas),
-        params=run.params,
-        backend=run.backend,
-        accept_licence=run.accept_licence,
-    )
+def passes_by_itself(error: Exception) -> bool:
+    """Whether a write can be tried again: another program locks the registry, or its disk is full."""
+    if isinstance(error, sqlite3.OperationalError):
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        return code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
+    return isinstance(error, PotatoRayError) and error.code == "registry_locked"
 
 
 def _reservation(backend: str, placement: Placement) -> Reservation:

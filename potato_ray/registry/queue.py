@@ -241,13 +241,19 @@ def set_fields(connection: sqlite3.Connection, run_id: str, values: Mapping[str,
 
 
 def request_cancel(connection: sqlite3.Connection, run: Run, now: float) -> Run:
-    """A run without a slot is cancelled at once, an active one is marked; raises Conflict when ended."""
+    """A run without a slot is cancelled at once, an active one is marked; Conflict when it (nearly) ended."""
     if run.ended:
         raise Conflict(
             f"Run {run.run_id} has already ended.",
             code="already_ended",
             evidence=f"It is {run.state.value}.",
             next_step="Nothing is left to cancel.",
+        )
+    if run.state is State.FINISHING and run.cancel_requested_at is None:
+        raise Conflict(
+            f"Run {run.run_id} has finished training and is being scored and written back.",
+            code="already_ended",
+            next_step="Withdraw its predictions afterwards, if they are not wanted.",
         )
     connection.execute(
         "UPDATE potato_ray_runs SET cancel_requested_at = coalesce(cancel_requested_at, ?) WHERE run_id = ?",

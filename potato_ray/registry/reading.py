@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -103,38 +103,28 @@ class RegistryReader:
                 for row in connection.execute(f"{runs.SELECT} WHERE {where} ORDER BY r.seq")
             ]
 
-    def previous_score(self, run_id: str) -> dict[str, float] | None:
-        """The held-out metrics of the newest earlier success on the same first scheme, or None.
+    def previous_success(self, run_id: str) -> tuple[str, dict[str, float]] | None:
+        """(run id, held-out metrics) of the newest earlier success on the same first scheme, or None.
 
-        Names carry the split (`val_macro_f1`), so that a score is compared with its like alone.
+        Names of metrics carry the split (`val_macro_f1`), so that a score is compared with its like alone.
         """
         with self._open() as connection:
             if connection is None:
                 return None
-            rows = connection.execute(
-                "SELECT o.schemas, o.scores FROM potato_ray_runs o JOIN potato_ray_runs r"
+            row = connection.execute(
+                "SELECT o.run_id, o.scores FROM potato_ray_runs o JOIN potato_ray_runs r"
                 " ON r.run_id = ? AND o.begun < r.begun AND json_extract(o.schemas, '$[0]') ="
                 " json_extract(r.schemas, '$[0]') WHERE o.state = 'success' ORDER BY o.begun DESC LIMIT 1",
                 (run_id,),
-            ).fetchall()
-        metrics = json.loads(rows[0]["scores"]).get("metrics") if rows else None
-        if not isinstance(metrics, Mapping):
+            ).fetchone()
+        if row is None:
             return None
-        return {name: float(value) for name, value in metrics.items() if isinstance(value, (int, float))}
+        metrics = json.loads(row["scores"]).get("metrics") or {}
+        return str(row["run_id"]), {
+            name: float(value) for name, value in metrics.items() if isinstance(value, (int, float))
+        }
 
     # What hangs on a run
-
-    def earlier_bundles(self, run_id: str) -> list[str]:
-        """The ids of earlier runs that built a bundle, newest first."""
-        with self._open() as connection:
-            seq = _seq(connection, run_id)
-            if connection is None or seq is None:
-                return []
-            rows = connection.execute(
-                "SELECT run_id FROM potato_ray_runs WHERE seq < ? AND bundle_digest != '' ORDER BY seq DESC",
-                (seq,),
-            )
-            return [str(row[0]) for row in rows]
 
     def events(self, run_id: str, after: int = 0, limit: int = 200) -> list[dict[str, Any]]:
         """At most `limit` events of a run, those whose `id` is above `after`; empty for an unknown run.

@@ -138,8 +138,7 @@ class Registry:
         """Take a waiting or offered run out of the queue as the next attempt, in state building.
 
         Slot, GPUs and attempt are taken together. None when it can't be done any more: the run's
-        state has changed, the slots are full, or a GPU is taken. What an earlier attempt recorded
-        (items, staged predictions, metrics, error) is dropped.
+        state has changed, the slots are full, or a GPU is taken. `forget_attempt` then.
         """
         with transaction(self._connection) as connection:
             run = queue.begin(
@@ -148,13 +147,13 @@ class Registry:
             if run is None:
                 return None
             self._mirror(run)
-        if run.attempt > 1:
-            self._forget_attempt(run)
         return run
 
-    def _forget_attempt(self, run: Run) -> None:
-        seq = queue.seq_of(self._connection, run.run_id)
-        self._drop_predictions(run.run_id)
+    def forget_attempt(self, run_id: str) -> None:
+        """Drop, in chunks, the items and predictions that an earlier attempt of a run has recorded."""
+        run = self.run(run_id)
+        seq = queue.seq_of(self._connection, run_id)
+        self._drop_predictions(run_id)
         self._repeat(lambda c: items.forget_items(c, seq, CHUNK))
         self._repeat(lambda c: potato_tables.forget_items(c, run.project, run.run_id, CHUNK))
 

@@ -165,6 +165,7 @@ def test_a_build_that_goes_back_keeps_its_place_and_forgets_its_first_attempt(re
     assert [run.run_id for run in registry.queued()] == [first.run_id, second.run_id]
     again = registry.begin(first.run_id, None, 1)
     assert (again.attempt, again.n_train) == (2, None)
+    registry.forget_attempt(first.run_id)
     assert reader.split_items(first.run_id, "train") == []
 
 
@@ -172,3 +173,12 @@ def test_an_unknown_run_is_not_found(registry):
     for ask in (registry.run, registry.request_cancel, registry.withdraw):
         with pytest.raises(NotFound):
             ask("nope")
+
+
+def test_a_run_that_is_being_finished_cannot_be_cancelled_any_more(registry, queue_run):
+    run = registry.begin(queue_run().run_id, None, 1)
+    for state in (State.RUNNING, State.FINISHING):
+        run = registry.transition(run.run_id, run.attempt, state)
+    with pytest.raises(Conflict, match="being scored and written back"):
+        registry.request_cancel(run.run_id)
+    assert registry.run(run.run_id).cancel_requested_at is None

@@ -19,7 +19,7 @@ def assert_empty(reader):
     assert reader.forced_train() == {}
     assert reader.shown("a") == {}
     assert reader.last_seq("nope") == 0
-    assert reader.previous_score("nope") is None
+    assert reader.previous_success("nope") is None
     with pytest.raises(NotFound):
         reader.run("nope")
 
@@ -124,7 +124,7 @@ def test_lines_of_predictions_jsonl_are_taken_as_they_are(registry, reader, run_
     assert list(reader.predictions(run.run_id)) == [StoredPrediction("7", "s", {"value": 2.5}, None)]
 
 
-def test_the_previous_score_is_of_the_newest_earlier_success_on_the_same_scheme(registry, reader, run_in):
+def test_the_previous_success_is_the_newest_earlier_success_on_the_same_scheme(registry, reader, run_in):
     def succeed(value, schemas=("sentiment",), state=State.SUCCESS):
         new = NewRun("t", schemas, ("nominal",))
         return run_in(state, new, scores={"metrics": {"val_macro_f1": value, "note": "text"}}).run_id
@@ -134,8 +134,10 @@ def test_the_previous_score_is_of_the_newest_earlier_success_on_the_same_scheme(
     succeed(0.7, ("other", "sentiment"))
     succeed(0.8, state=State.ERROR)
     last = succeed(0.9)
-    assert reader.previous_score(last) == {"val_macro_f1": 0.6}
-    assert reader.previous_score(reader.runs()[-1].run_id) is None
+    previous = reader.previous_success(last)
+    assert previous is not None
+    assert previous[1] == {"val_macro_f1": 0.6}
+    assert reader.previous_success(reader.runs()[-1].run_id) is None
 
 
 def test_pins_are_kept_once_and_join_the_corrected_items(registry, reader):
