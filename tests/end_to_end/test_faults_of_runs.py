@@ -1,0 +1,103 @@
+"""What can go wrong around a run: the registry locked by another program, a supervisor lost or hung."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from whole_runs import (
+    DEADLINE_S,
+    MakeProject,
+    OpenSession,
+    ended,
+    folder_of,
+    in_step,
+    reader_of,
+    start,
+    wait_until,
+)
+
+from potato_ray.config import ProjectConfig
+from potato_ray.registry.runs import Run
+from potato_ray.registry.states import State
+
+pytestmark = pytest.mark.ray
+
+LONGER_THAN_ANY_PATIENCE_S = 18.0
+"""More than SQLite's busy timeout of 15 s and the lease of 10 s that the test below sets."""
+
+
+@contextmanager
+def locked_registry(config: ProjectConfig) -> Iterator[None]:
+    """Hold the write lock of project.sqlite, as a database browser may."""
+    connection = sqlite3.connect(config.registry_path, isolation_level=None)
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    finally:
+        connection.close()
+
+
+def supervisors() -> list[int]:
+    """The processes that Ray's tasks of this kind run in."""
+    listing = subprocess.run(
+        ["ps", "-eo", "pid,args"], capture_output=True, text=True, timeout=10, check=True
+    )
+    return [int(line.split()[0]) for line in listing.stdout.splitlines() if "ray::supervise_run" in line]
+
+
+def test_a_locked_registry_is_waited_out_and_nothing_is_lost(
+    make_project: MakeProject, open_session: OpenSession
+) -> None:
+    config = make_project(survive_s=10)
+    session = open_session(config)
+    run_id = start(session, act="wait")
+    wait_until(config, run_id, in_step("rehearsing"))
+    with locked_registry(config):
+        (folder_of(config, run_id).path / "go").touch()
+        time.sleep(LONGER_THAN_ANY_PATIENCE_S)
+    assert ended(config, run_id).state == State.SUCCESS
+
+
+def test_a_lost_supervisor_is_replaced(make_project: MakeProject, open_session: OpenSession) -> None:
+    config = make_project()
+    before = set(supervisors())
+    session = open_session(config)
+    run_id = start(session, act="wait")
+    wait_until(config, run_id, in_step("rehearsing"))
+    for pid in set(supervisors()) - before:
+        os.kill(pid, signal.SIGKILL)
+    (folder_of(config, run_id).path / "go").touch()
+    run = ended(config, run_id)
+    assert (run.state, run.attempt) == (State.SUCCESS, 1), run.error
+
+
+def test_placement_warnings_reach_the_runs_log(make_project: MakeProject, open_session: OpenSession) -> None:
+    config = make_project(device="cuda:7")
+    run = ended(config, start(open_session(config), "accelerated"))
+    assert any("cuda:7" in warning for warning in run.warnings)
+
+
+def test_the_evidence_of_a_memory_limit_reaches_the_run(
+    make_project: MakeProject, open_session: OpenSession
+) -> None:
+    config = make_project(max_ram_mb=300)
+    run = ended(config, start(open_session(config), act="hoard", mb=600))
+    run = wait_until_complete(config, run.run_id)
+    assert "MiB" in run.error_evidence
+    assert run.peak_rss_mb > 300
+
+
+def wait_until_complete(config: ProjectConfig, run_id: str) -> Run:
+    """The run once its process is gone and all is known of it."""
+    deadline = time.monotonic() + DEADLINE_S
+    while not (run := reader_of(config).run(run_id)).peak_rss_mb:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return run
