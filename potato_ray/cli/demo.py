@@ -8,6 +8,7 @@ from pathlib import Path
 from potato_ray.cli.output import out, say
 from potato_ray.cli.running import train
 from potato_ray.cli.summary import end_lines
+from potato_ray.cli.termination import Terminated
 from potato_ray.config import load
 from potato_ray.errors import NotFound
 from potato_ray.registry.states import State
@@ -21,7 +22,10 @@ def run_demo(folder: Path, *, once: bool) -> int:
     _put_example(folder)
     config = load(folder / "config.yaml")
     say(f"training sklearn-text on the scheme sentiment of {folder}")
-    run, interrupted = train(config, StartRequest(trainer="sklearn-text", schemas=("sentiment",)))
+    try:
+        run, interrupted = train(config, StartRequest(trainer="sklearn-text", schemas=("sentiment",)))
+    except Terminated as terminated:
+        return terminated.exit_code
     for line in end_lines(run):
         out(line)
     if run.state == State.SUCCESS:

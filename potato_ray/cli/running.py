@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import time
 import uuid
 from collections.abc import Callable, Sequence
@@ -11,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from potato_ray.cli.output import out, print_json, say
 from potato_ray.cli.summary import end_lines
+from potato_ray.cli.termination import Terminated, Termination
 from potato_ray.config import load
 from potato_ray.errors import Conflict, PotatoRayError, StartRefused
 from potato_ray.registry.states import State
@@ -19,6 +22,7 @@ from potato_ray.starting import StartRequest, plan_start
 if TYPE_CHECKING:
     from potato_ray.actors.session import Session
     from potato_ray.config.models import ProjectConfig
+    from potato_ray.registry.reading import RegistryReader
     from potato_ray.registry.runs import Run
 
 EXIT_INTERRUPTED = 130
@@ -37,7 +41,11 @@ def run_training(
     accept_licence: bool,
     as_json: bool,
 ) -> int:
-    """Start a run, follow it, print its end; 0 for success, 1 for an error, 130 when cancelled by Ctrl-C."""
+    """Start a run, follow it, print its end.
+
+    Answers 0 for success, 1 for an error, 130 when cancelled by Ctrl-C, 143 or 129 when SIGTERM or
+    SIGHUP ended this process and left the run.
+    """
     loaded = load(config)
     request = StartRequest(
         trainer=trainer,
@@ -46,7 +54,10 @@ def run_training(
         backend=backend,
         accept_licence=accept_licence,
     )
-    run, interrupted = train(loaded, request)
+    try:
+        run, interrupted = train(loaded, request)
+    except Terminated as terminated:
+        return terminated.exit_code
     if as_json:
         print_json(run.as_json())
     else:
@@ -58,12 +69,16 @@ def run_training(
 
 
 def train(config: ProjectConfig, request: StartRequest) -> tuple[Run, bool]:
-    """Hold the project for one run; the ended run, and whether Ctrl-C ended it."""
+    """Hold the project for one run; the ended run, and whether Ctrl-C ended it.
+
+    Raises Terminated at SIGTERM or SIGHUP, after the project has been given back.
+    """
     plan_start(config, request)  # refuse before Ray is started
     from potato_ray.actors.session import Session
 
     say("starting")
-    with Session(config, purpose="potato-ray training run") as session:
+    with Termination() as termination, Session(config, purpose="potato-ray training run") as session:
+        termination.check()
         answer = insist(session, "start", replace(request, idempotency_key=uuid.uuid4().hex))
         if not answer["started"]:
             raise StartRefused(
@@ -72,28 +87,43 @@ def train(config: ProjectConfig, request: StartRequest) -> tuple[Run, bool]:
                 evidence=answer["evidence"],
                 next_step=answer["next_step"],
             )
-        return _follow(session, config, answer["run_id"])
+        return _follow(session, config, answer["run_id"], termination)
 
 
-def _follow(session: Session, config: ProjectConfig, run_id: str) -> tuple[Run, bool]:
+def _follow(
+    session: Session, config: ProjectConfig, run_id: str, termination: Termination
+) -> tuple[Run, bool]:
     from potato_ray.cli.progress import follow
     from potato_ray.cli.runs import reader_of
 
     reader = reader_of(config)
 
-    def alive() -> bool:
-        return _answers(session)
+    def follow_to_end() -> Run:
+        return follow(reader, run_id, alive=lambda: _answers(session), sleep=termination.sleep)
 
     try:
-        return follow(reader, run_id, alive=alive), False
+        return follow_to_end(), False
     except KeyboardInterrupt:
+        _leave_if_terminated(termination, config, reader, run_id)
         say(f"cancelling {run_id}; Ctrl-C again leaves it to end by itself")
     try:
         _cancel(session, run_id)
-        return follow(reader, run_id, alive=alive), True
+        return follow_to_end(), True
     except KeyboardInterrupt:
+        _leave_if_terminated(termination, config, reader, run_id)
         say(_left(config, reader.run(run_id)))
         return reader.run(run_id), True
+
+
+def _leave_if_terminated(
+    termination: Termination, config: ProjectConfig, reader: RegistryReader, run_id: str
+) -> None:
+    """When it was no Ctrl-C: say what becomes of the run, and raise Terminated."""
+    if not termination.received:
+        return
+    with contextlib.suppress(OSError):  # a SIGHUP's terminal is gone
+        say(f"stopped by {signal.Signals(termination.received).name}; {_left(config, reader.run(run_id))}")
+    termination.check()
 
 
 def _cancel(session: Session, run_id: str) -> None:
