@@ -47,14 +47,23 @@ class Session:
 
     def close(self) -> None:
         """Let go of what runs (launchers go on by themselves), stop Ray, give the project back."""
-        if self._controller is not None:
+        try:
+            self._stop_controller()
+        finally:
             try:
-                self.call("stop", timeout_s=STOP_TIMEOUT_S)
-            except Exception:  # noqa: BLE001, S110 - Ray ends all the same, and the registry is durable
-                pass
+                self.cluster.stop()
+            finally:
+                self.lock.release()
+
+    def _stop_controller(self) -> None:
+        if self._controller is None:
+            return
+        try:
+            self.call("stop", timeout_s=STOP_TIMEOUT_S)
+        except Exception:  # noqa: BLE001, S110 - Ray ends all the same, and the registry is durable
+            pass
+        finally:
             self._controller = None
-        self.cluster.stop()
-        self.lock.release()
 
     def call(self, method: str, *args: Any, timeout_s: float = 30.0) -> Any:
         """Call a method of the controller; raises what `call` raises."""
@@ -107,13 +116,11 @@ def reach(config: ProjectConfig) -> Any:
             code="project_in_use",
             next_step="Try again in a few seconds.",
         )
-    import ray
-
-    from potato_ray.actors.controller import NAME
-
     try:
+        # First of all: it sets the switches that Ray reads when it is imported, for instance the one
+        # that keeps Ray on 127.0.0.1.
         connect(str(address), Path(config.state_dir) / "ray.token", namespace_of(config.task_dir))
-        return ray.get_actor(NAME)
+        return _controller()
     except (ValueError, ConnectionError, RuntimeError) as error:
         raise Conflict(
             "The process that holds the project cannot be reached.",
@@ -121,6 +128,14 @@ def reach(config: ProjectConfig) -> Any:
             evidence=f"{type(error).__name__}: {_first_line(error)}",
             next_step="It may be starting or ending: try again in a few seconds.",
         ) from None
+
+
+def _controller() -> Any:
+    import ray
+
+    from potato_ray.actors.controller import NAME
+
+    return ray.get_actor(NAME)
 
 
 def _create(config: ProjectConfig) -> Any:
