@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from pathlib import Path
 from types import TracebackType
@@ -15,6 +16,7 @@ from potato_ray.lock import ProjectLock
 
 READY_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 10.0
+ALIVE_TIMEOUT_S = 2.0
 REPEATED = frozenset({"ready", "stop"})
 REPEAT_AFTER_S = 0.2
 
@@ -68,6 +70,20 @@ class Session:
     def call(self, method: str, *args: Any, timeout_s: float = 30.0) -> Any:
         """Call a method of the controller; raises what `call` raises."""
         return call(self._controller, method, *args, timeout_s=timeout_s)
+
+    def is_alive(self) -> bool:
+        """Whether Ray and the controller answer, within a few seconds.
+
+        Ray ends this process when its central server has been gone for a minute, and until then a
+        controller may answer that can start nothing any more. So both are asked.
+        """
+        host, _, port = self.cluster.address.rpartition(":")
+        try:
+            socket.create_connection((host, int(port)), timeout=ALIVE_TIMEOUT_S).close()
+            self.call("ready", timeout_s=ALIVE_TIMEOUT_S)
+        except Exception:  # noqa: BLE001 - Ray's failures are of many kinds when its processes are gone
+            return False
+        return True
 
     def __enter__(self) -> Session:
         self.open()

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 EXIT_INTERRUPTED = 130
 RESTART_PATIENCE_S = 60.0
-ALIVE_TIMEOUT_S = 2.0
 NEXT = "the next `potato-ray training run` or server"
 
 
@@ -99,7 +98,7 @@ def _follow(
     reader = reader_of(config)
 
     def follow_to_end() -> Run:
-        return follow(reader, run_id, alive=lambda: _answers(session), sleep=termination.sleep)
+        return follow(reader, run_id, alive=session.is_alive, sleep=termination.sleep)
 
     try:
         return follow_to_end(), False
@@ -131,15 +130,6 @@ def _cancel(session: Session, run_id: str) -> None:
         insist(session, "cancel", run_id)
     except PotatoRayError as refused:
         say(refused.message)
-
-
-def _answers(session: Session) -> bool:
-    """Whether the controller is there; whatever goes wrong in asking counts as silence."""
-    try:
-        session.call("ready", timeout_s=ALIVE_TIMEOUT_S)
-    except Exception:  # noqa: BLE001 - Ray's failures are of many kinds when its processes are gone
-        return False
-    return True
 
 
 def _left(config: ProjectConfig, run: Run) -> str:
