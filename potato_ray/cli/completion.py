@@ -31,8 +31,12 @@ def runs(config: Any, incomplete: str) -> list[str]:
         return []
     from potato_ray.registry.reading import RegistryReader
 
-    reader = RegistryReader(loaded.registry_path, project=loaded.annotation_task_name)
-    return _starting(incomplete, ["latest", *(run.run_id for run in reader.runs(limit=50))])
+    try:
+        reader = RegistryReader(loaded.registry_path, project=loaded.annotation_task_name)
+        found = [run.run_id for run in reader.runs(limit=50)]
+    except Exception:  # noqa: BLE001 - a damaged or locked registry must not print into the shell's line
+        return []
+    return _starting(incomplete, ["latest", *found])
 
 
 def _loaded(config: Any) -> Any:

@@ -66,10 +66,16 @@ def _opened(output: Path | None) -> Iterator[IO[str]]:
         with open(sys.stdout.fileno(), "w", encoding="utf-8", closefd=False) as stream:
             yield stream
         return
+    if not output.parent.is_dir():
+        raise NotFound(f"There is no folder {output.parent}.", next_step="Make it, or write elsewhere.")
     part = output.with_name(output.name + ".part")
-    with part.open("w", encoding="utf-8") as stream:
-        yield stream
-    part.replace(output)
+    try:
+        with part.open("w", encoding="utf-8") as stream:
+            yield stream
+        part.replace(output)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
 
 
 def rows_of(file: Path, paths: ProjectPaths) -> Iterator[dict[str, Any]]:
@@ -87,9 +93,21 @@ def _lines(file: Path) -> Iterator[dict[str, Any]]:
     if str(file) != "-" and not file.is_file():
         raise _no_file(file)
     with contextlib.ExitStack() as stack:
-        stream = sys.stdin if str(file) == "-" else stack.enter_context(file.open(encoding="utf-8-sig"))
+        stream = sys.stdin.buffer if str(file) == "-" else stack.enter_context(file.open("rb"))
         for number, line in enumerate(stream, start=1):
-            yield {"instance_id": str(number), "text": clean(line.rstrip("\r\n"))}
+            yield {"instance_id": str(number), "text": clean(_decoded(line, number, file).rstrip("\r\n"))}
+
+
+def _decoded(line: bytes, number: int, file: Path) -> str:
+    try:
+        return line.decode("utf-8-sig" if number == 1 else "utf-8")
+    except UnicodeDecodeError as error:
+        name = "standard input" if str(file) == "-" else file.name
+        raise ProjectUnreadable(
+            f"Line {number} of {name} is not UTF-8.",
+            evidence=f"Byte {error.start + 1} of the line is 0x{line[error.start]:02x}.",
+            next_step="Save the texts as UTF-8, for example with iconv.",
+        ) from None
 
 
 def _row(number: int, record: dict[str, Any], paths: ProjectPaths, file: Path) -> dict[str, Any]:

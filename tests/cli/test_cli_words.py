@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from potato_ray.cli import completion
 from potato_ray.cli.output import duration, when
-from potato_ray.cli.predicting import rows_of
+from potato_ray.cli.predicting import _opened, rows_of
 from potato_ray.cli.progress import step_line
 from potato_ray.cli.running import parse_params
 from potato_ray.cli.summary import score_line
+from potato_ray.config import ProjectConfig
 from potato_ray.errors import NotFound, ProjectUnreadable, StartRefused
 from potato_ray.project.paths import ProjectPaths
 from potato_ray.registry.runs import Run
@@ -55,6 +57,52 @@ def test_a_text_file_has_one_text_a_line(tmp_path: Path) -> None:
         {"instance_id": "1", "text": "good"},
         {"instance_id": "2", "text": "bad, really"},
     ]
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_text(tmp_path: Path) -> None:
+    file = tmp_path / "new.txt"
+    file.write_bytes(b"\xef\xbb\xbfgood\r\nbad\r\n")
+    assert [row["text"] for row in rows_of(file, paths(tmp_path))] == ["good", "bad"]
+
+
+def test_a_line_that_is_not_utf_8_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "new.txt"
+    file.write_bytes(b"good\ncaf\xe9\n")
+    with pytest.raises(ProjectUnreadable, match=r"Line 2 of new\.txt is not UTF-8") as unreadable:
+        list(rows_of(file, paths(tmp_path)))
+    assert unreadable.value.evidence == "Byte 4 of the line is 0xe9."
+
+
+def test_output_appears_only_when_it_is_complete(tmp_path: Path) -> None:
+    output = tmp_path / "out.jsonl"
+    with _opened(output) as stream:
+        stream.write("a line\n")
+        assert not output.exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["out.jsonl"]
+
+
+def write_and_fail(output: Path) -> None:
+    with _opened(output) as stream:
+        stream.write("a line\n")
+        raise ProjectUnreadable("Line 2 is not UTF-8.")
+
+
+def test_a_failed_output_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(ProjectUnreadable):
+        write_and_fail(tmp_path / "out.jsonl")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_output_into_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match="There is no folder"):
+        write_and_fail(tmp_path / "absent" / "out.jsonl")
+
+
+def test_completion_offers_no_runs_of_a_registry_that_cannot_be_read(project: ProjectConfig) -> None:
+    config = project.task_dir / "config.yaml"
+    assert completion.runs(config, "") == ["latest"]
+    project.registry_path.write_bytes(b"no database at all" * 100)
+    assert completion.runs(config, "") == []
 
 
 def test_records_keep_their_ids_and_use_the_projects_text_key(tmp_path: Path) -> None:
