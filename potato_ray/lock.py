@@ -59,7 +59,11 @@ class ProjectLock:
             os.close(descriptor)
             raise self._held() from None
         self._descriptor = descriptor
-        self.describe(purpose=purpose)
+        try:
+            self.describe(purpose=purpose)
+        except BaseException:
+            self.release()  # a full disk: the kernel's lock would last as long as this process
+            raise
 
     def describe(self, **facts: Any) -> None:
         """Say in the note who holds the project, and where it can be reached."""

@@ -51,3 +51,17 @@ def test_releasing_twice_is_harmless(tmp_path: Path) -> None:
     lock.acquire("a test")
     lock.release()
     lock.release()
+
+
+def test_a_note_that_cannot_be_written_leaves_the_project_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*args: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("potato_ray.lock.write_private", full)
+        with pytest.raises(OSError, match="No space left"):
+            ProjectLock(tmp_path / "state").acquire("the first")
+    with holding(tmp_path / "state", "the second"):
+        pass
