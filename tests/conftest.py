@@ -1,10 +1,20 @@
-"""What every test shares: the long ones run only when asked for."""
+"""What every test shares: hypothesis without deadlines, and long tests only when asked for."""
 
 from __future__ import annotations
 
 import os
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# How long one example takes says more of the machine's other work than of ours.
+settings.register_profile(
+    "steady",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize=bool(os.environ.get("CI")),
+)
+settings.load_profile("steady")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
