@@ -18,6 +18,7 @@ import json
 import os
 import secrets
 import shutil
+import sys
 import tempfile
 import threading
 from collections.abc import Iterable, Iterator
@@ -110,9 +111,10 @@ class EmbeddedRay:
 
     def stop(self) -> None:
         """Stop Ray and remove its session folder."""
-        import ray
-
-        if ray.is_initialized():
+        # Not there when the start was interrupted while Ray was being imported; an import that was cut
+        # off cannot be repeated.
+        ray = sys.modules.get("ray")
+        if ray is not None:
             ray.shutdown()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)

@@ -170,6 +170,19 @@ def test_a_terminated_command_leaves_a_run_that_the_next_one_takes_up(
     assert reader_of(config).run(run_id).attempt == 1
 
 
+def test_a_command_that_is_terminated_while_it_starts_leaves_nothing(
+    make_project: MakeProject, command: Start
+) -> None:
+    config = make_project()
+    training = train(command, config, "succeed")
+    wait_for((config.state_dir / "ray.json").exists, training)
+    training.process.terminate()
+    assert training.end() == 143, training.err
+    assert "Traceback" not in training.err
+    assert is_given_back(config)
+    assert runs_of(config) == []
+
+
 def test_a_second_process_cancels_what_the_first_one_trains(
     make_project: MakeProject, command: Start
 ) -> None:
