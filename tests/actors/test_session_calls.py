@@ -15,8 +15,8 @@ from potato_ray.lock import private_folder, write_private
 
 # Ray reads its switches when it is imported, and other tests of this process start it.
 os.environ.update(embedded._SWITCHES)
-import ray  # noqa: E402
-import ray.exceptions  # noqa: E402
+import ray
+import ray.exceptions
 
 CONFIG = Path(__file__).parent.parent / "projects" / "review-sentiment" / "config.yaml"
 FAILURES = [
