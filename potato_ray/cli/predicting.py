@@ -48,7 +48,7 @@ def _where(run: str, config: Path) -> tuple[JobFolder, ProjectPaths]:
         here = Path.cwd()
         return JobFolder(run), ProjectPaths(task_dir=here, data_paths=(), output_dir=here)
     loaded = load(config)
-    found = find_run(reader_of(loaded), run)
+    found = find_run(reader_of(loaded), run, status="success")
     folder = JobFolder(loaded.training_dir / "runs" / found.run_id)
     if not (folder.artifacts / "model_card.json").is_file():
         raise NotFound(

@@ -79,7 +79,7 @@ def step_line(run: Run) -> str:
         return f"waiting #{run.position}" + (f": {run.step}" if run.step else "")
     if run.cancel_requested_at and run.state not in ENDED:
         return "cancelling"
-    return f"{run.state}: {run.step}" if run.step else str(run.state)
+    return f"{run.state}: {run.step}" if run.step and not run.ended else str(run.state)
 
 
 class _Lines:

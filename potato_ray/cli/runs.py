@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from potato_ray.cli.output import duration, out, print_json, print_table, when
+from potato_ray.cli.output import duration, out, print_json, print_table, say, when
 from potato_ray.cli.summary import detail_lines, score_line
 from potato_ray.config import load
 from potato_ray.config.models import ProjectConfig
 from potato_ray.errors import NotFound
 from potato_ray.registry.reading import RegistryReader
 from potato_ray.registry.runs import Run
+from potato_ray.registry.states import State
 from potato_ray.run_log import all_events, log_lines
 
 LATEST = "latest"
@@ -20,18 +21,25 @@ def reader_of(config: ProjectConfig) -> RegistryReader:
     return RegistryReader(config.registry_path, project=config.annotation_task_name)
 
 
-def find_run(reader: RegistryReader, name: str) -> Run:
-    """A run by its id, or the newest one for `latest`. Raises NotFound."""
+def find_run(reader: RegistryReader, name: str, status: str | None = None) -> Run:
+    """A run by its id, or for `latest` the newest one (in that state, where one is given). Raises NotFound."""
     if name != LATEST:
         return reader.run(name)
-    newest = reader.runs(limit=1)
+    newest = reader.runs(limit=1, status=status)
     if not newest:
-        raise NotFound("The project has no run yet.", next_step="Start one with potato-ray training run.")
+        which = f"run that ended as {status}" if status else "run yet"
+        raise NotFound(f"The project has no {which}.", next_step="Start one with potato-ray training run.")
     return newest[0]
 
 
 def list_runs(config: Path, limit: int, status: str, trainer: str, *, as_json: bool) -> int:
+    known = sorted({*State, "cancelling"})
+    if status and status not in known:
+        raise NotFound(f"There is no state '{status}'.", next_step=f"The states are {', '.join(known)}.")
     runs = reader_of(load(config)).runs(limit=limit, status=status or None, trainer=trainer or None)
+    if not runs and not as_json:
+        say("no such run" if status or trainer else "no run yet")
+        return 0
     if as_json:
         print_json({"runs": [run.as_json() for run in runs]})
         return 0

@@ -15,7 +15,10 @@ def score_line(run: Run) -> str:
     headline = run.scores.get("headline")
     if headline:
         return headline_line(headline)
-    return str(run.scores.get("note") or "not scored") if run.state == State.SUCCESS else ""
+    if run.state != State.SUCCESS:
+        return ""
+    note = str(run.scores.get("note") or "not scored")
+    return f"{note} (no labelled item is in val or test)" if not (run.n_val or run.n_test) else note
 
 
 def headline_line(headline: Mapping[str, Any]) -> str:
@@ -74,8 +77,9 @@ def detail_lines(run: Run) -> Iterator[str]:
     if run.started_at and run.finished_at:
         yield f"took      {duration(run.finished_at - run.started_at)}, ended {when(run.finished_at)}"
     for name, value in sorted(_metrics(run).items()):
-        yield f"  {name:32} {value:.4f}" if isinstance(value, float) else f"  {name:32} {value}"
-    if run.artifact_dir:
+        counted = name.startswith("n_") and isinstance(value, float)
+        yield f"  {name:32} {value:.0f}" if counted else f"  {name:32} {value:.4f}"
+    if run.artifact_dir and run.state == State.SUCCESS:
         yield f"files     {run.artifact_dir}"
 
 

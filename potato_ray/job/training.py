@@ -40,6 +40,7 @@ class Training:
         self._import_packages(kind)
         self.reporter.status("loading", "reading the bundle")
         bundle = BundleFiles(self.folder.path / self.spec.bundle_dir)
+        self._check_modality(bundle, kind)
         self._check_amount(bundle, kind.name)
         self._check_labels(bundle)
         context = self._context(bundle, self._device(kind))
@@ -75,6 +76,17 @@ class Training:
         for need in kind.requires:
             # Here rather than in fit: a broken package is then never taken for a failure of the fit.
             importlib.import_module(need.module)
+
+    def _check_modality(self, bundle: BundleFiles, kind: type[Trainer]) -> None:
+        """Before the amount: more labels would not help a trainer that cannot read the items."""
+        modality = str(bundle.manifest.get("modality") or "text")
+        if modality not in kind.modalities:
+            raise TrainerError(
+                "validation_failed",
+                f"The items are {'pictures' if modality == 'image' else modality}, and {kind.name} learns "
+                f"from {' and '.join(kind.modalities)}.",
+                "Choose a trainer for them, or name a field of text as item_properties.text_key.",
+            )
 
     def _check_amount(self, bundle: BundleFiles, trainer: str) -> None:
         n_items = bundle.n_items()

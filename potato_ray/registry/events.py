@@ -97,6 +97,8 @@ def apply(connection: sqlite3.Connection, run: Run, said: Sequence[Said]) -> Non
     for each in said:
         name = each.get("event")
         if name == "status" and not run.ended:
+            # A new step has no progress yet; what the step before had would be taken for its own.
+            changes.update({"current": 0.0, "total": 0.0, "eta_s": None})
             changes.update({key: str(each[key]) for key in ("phase", "step") if key in each})
         elif name == "progress" and not run.ended:
             changes.update(_progress(each))

@@ -29,6 +29,8 @@ def write(folder: Path, name: str, svg: str) -> Path:
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as handle:
             handle.write(svg)
+        # mkstemp makes it private; the rest of the group may look at a picture as at a model's files.
+        Path(aside).chmod(0o644)
         os.replace(aside, path)
     except BaseException:
         os.unlink(aside)

@@ -144,7 +144,11 @@ def test_the_score_line_says_what_the_score_is_compared_with() -> None:
 
 
 def test_a_successful_run_without_a_score_says_so() -> None:
-    assert score_line(a_run(state=State.SUCCESS, scores={"headline": None})) == "not scored"
+    empty = a_run(state=State.SUCCESS, scores={"headline": None}, n_val=0, n_test=0)
+    assert score_line(empty) == "not scored (no labelled item is in val or test)"
+    assert (
+        score_line(a_run(state=State.SUCCESS, scores={"note": "not scored: x"}, n_val=3)) == "not scored: x"
+    )
 
 
 def test_step_lines_say_what_a_run_does() -> None:
