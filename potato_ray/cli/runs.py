@@ -22,7 +22,7 @@ def reader_of(config: ProjectConfig) -> RegistryReader:
 
 
 def find_run(reader: RegistryReader, name: str, status: str | None = None) -> Run:
-    """A run by its id, or for `latest` the newest one (in that state, where one is given). Raises NotFound."""
+    """A run by its id, or for `latest` the newest one, in state `status` if given. Raises NotFound."""
     if name != LATEST:
         return reader.run(name)
     newest = reader.runs(limit=1, status=status)
