@@ -130,6 +130,9 @@ class RunWay:
             raise Cancelled("The run was cancelled before its worker started.")
         await self._change(
             State.RUNNING,
+            step="starting the worker",
+            current=0.0,
+            total=0.0,
             bundle_digest=report.manifest["digest"],
             artifact_dir=os.path.relpath(self.job.artifacts, self.controller.config.task_dir),
             host=socket.gethostname(),
