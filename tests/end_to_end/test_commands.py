@@ -175,7 +175,7 @@ def test_a_command_that_is_terminated_while_it_starts_leaves_nothing(
 ) -> None:
     config = make_project()
     training = train(command, config, "succeed")
-    wait_for((config.state_dir / "ray.json").exists, training)
+    wait_for((config.state_dir / "server.json").exists, training)
     training.process.terminate()
     assert training.end() == 143, training.err
     assert "Traceback" not in training.err
