@@ -22,6 +22,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from potato_ray.lock import private_folder, write_private
 
 SLOTS_PER_BACKEND = 16
 OBJECT_STORE_BYTES = 100_000_000
+START_TIMEOUT_S = 60.0
 
 _SWITCHES = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -67,16 +69,27 @@ def restore_home() -> None:
 
 
 class EmbeddedRay:
-    """Starts and stops the embedded cluster of one project; leaves nothing behind."""
+    """Starts and stops the embedded cluster of one project; leaves nothing behind.
+
+    Ray lives in a thread of its own from its start to its end. In the main thread it would replace the
+    handler of SIGTERM, and an interrupt in the middle of its start may end this process with a
+    segmentation fault; and Ray's processes are killed by the kernel when the thread ends that has
+    started them.
+    """
 
     def __init__(self, state_dir: Path, namespace: str) -> None:
         self.state_dir = state_dir
         self.namespace = namespace
         self.address = ""
         self._folder: Path | None = None
+        self._keeper: threading.Thread | None = None
+        self._stopping = threading.Event()
 
     def start(self, backends: Iterable[str]) -> None:
-        """Start Ray with the resources of `backends` declared. Takes 2 to 10 s."""
+        """Start Ray with the resources of `backends` declared. Takes 2 to 10 s.
+
+        Raises what Ray raises, or TimeoutError; `stop` is to be called then too.
+        """
         private_folder(self.state_dir)
         self._sweep()
         folder = Path(tempfile.mkdtemp(prefix="pr-", dir="/tmp"))  # socket paths must stay short
@@ -85,37 +98,54 @@ class EmbeddedRay:
         token = self._write_token()
         os.environ.update(_SWITCHES)
         os.environ["RAY_AUTH_TOKEN_PATH"] = str(token)
-        with _home_of_its_own(folder), _working_in(self.state_dir):
-            context = self._init(folder, backends)
-        self.address = str(context.address_info["gcs_address"])
+        started: Future[str] = Future()
+        arguments = (folder, list(backends), started)
+        self._stopping.clear()
+        self._keeper = threading.Thread(target=self._keep, args=arguments, name="ray", daemon=True)
+        self._keeper.start()
+        self.address = started.result(timeout=START_TIMEOUT_S)
 
-    def _init(self, folder: Path, backends: Iterable[str]) -> Any:
+    def _keep(self, folder: Path, backends: list[str], started: Future[str]) -> None:
+        """The thread that Ray lives in."""
+        try:
+            with _home_of_its_own(folder), _working_in(self.state_dir):
+                context = self._init(folder, backends)
+        except BaseException as error:  # noqa: BLE001 - raised in the thread that waits
+            started.set_exception(error)
+        else:
+            started.set_result(str(context.address_info["gcs_address"]))
+        self._stopping.wait()
+        # Ray is not there when its import has failed.
+        ray = sys.modules.get("ray")
+        if ray is not None:
+            ray.shutdown()
+
+    def _init(self, folder: Path, backends: list[str]) -> Any:
         import ray
 
         resources = {
             gpu_resource(backend, slot): 1.0 for backend in backends for slot in range(SLOTS_PER_BACKEND)
         }
-        with _signals_kept():
-            return ray.init(
-                address="local",
-                namespace=self.namespace,
-                include_dashboard=False,
-                num_cpus=1,
-                num_gpus=0,
-                object_store_memory=OBJECT_STORE_BYTES,
-                resources=resources,
-                _temp_dir=str(folder),
-                log_to_driver=False,
-                configure_logging=False,
-            )
+        return ray.init(
+            address="local",
+            namespace=self.namespace,
+            include_dashboard=False,
+            num_cpus=1,
+            num_gpus=0,
+            object_store_memory=OBJECT_STORE_BYTES,
+            resources=resources,
+            _temp_dir=str(folder),
+            log_to_driver=False,
+            configure_logging=False,
+        )
 
     def stop(self) -> None:
-        """Stop Ray and remove its session folder."""
-        # Not there when the start was interrupted while Ray was being imported; an import that was cut
-        # off cannot be repeated.
-        ray = sys.modules.get("ray")
-        if ray is not None:
-            ray.shutdown()
+        """Stop Ray and remove its session folder, also in the middle of a start: that ends first."""
+        self._stopping.set()
+        if self._keeper is not None:
+            # Should Ray not end in time, its processes end with this one.
+            self._keeper.join(START_TIMEOUT_S)
+            self._keeper = None
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
@@ -180,18 +210,3 @@ def _working_in(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.chdir(before)
-
-
-@contextlib.contextmanager
-def _signals_kept() -> Iterator[None]:
-    """Keep the caller's SIGTERM handler, which ray.init replaces in the main thread."""
-    import signal
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.getsignal(signal.SIGTERM)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -61,9 +61,6 @@ class Termination:
     ) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
-        if isinstance(error, SystemExit) and error.code == signal.SIGTERM:
-            # While Ray starts, its own handler stands in for ours, and exits with the bare number.
-            raise Terminated(signal.SIGTERM) from None
         if isinstance(error, KeyboardInterrupt) and not isinstance(error, Terminated):
             self.check()
 

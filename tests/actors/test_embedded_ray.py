@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import stat
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from parts import need_command
 
 from potato_ray.actors.embedded import EmbeddedRay, gpu_resource, namespace_of, restore_home
 from potato_ray.job.folder import read_json
@@ -125,9 +128,7 @@ def test_namespaces_differ_by_project() -> None:
 
 
 def test_nothing_outside_this_machine_is_asked(state_dir: Path) -> None:
-    if shutil.which("strace") is None:
-        reason = "strace is not installed"
-        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
+    need_command("strace")
     program = (
         "import sys; from pathlib import Path\n"
         "from potato_ray.actors.embedded import EmbeddedRay\n"
@@ -148,3 +149,31 @@ def test_nothing_outside_this_machine_is_asked(state_dir: Path) -> None:
 def is_local(line: str) -> bool:
     addresses = re.findall(r'inet_addr\("([^"]+)"\)|inet_pton\(AF_INET6, "([^"]+)"', line)
     return all((four or six).startswith(("127.", "::1", "::ffff:127.")) for four, six in addresses)
+
+
+def test_the_callers_handler_of_sigterm_stays_in_force(state_dir: Path) -> None:
+    cluster = EmbeddedRay(state_dir, "a-test")
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        cluster.start([])
+        assert signal.getsignal(signal.SIGTERM) == before
+    finally:
+        cluster.stop()
+
+
+def test_a_stop_in_the_middle_of_a_start_leaves_nothing(state_dir: Path) -> None:
+    cluster = EmbeddedRay(state_dir, "a-test")
+
+    def interrupt(number: int, frame: object) -> None:
+        raise InterruptedError
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.5)
+    try:
+        with pytest.raises(InterruptedError):
+            cluster.start([])
+    finally:
+        cluster.stop()
+        signal.signal(signal.SIGALRM, before)
+    assert not (state_dir / "ray.json").exists()
+    assert "ray" not in {thread.name for thread in threading.enumerate()}

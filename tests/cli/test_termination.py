@@ -48,12 +48,6 @@ def test_a_signal_whose_exception_got_lost_is_found_at_the_next_sleep() -> None:
             termination.sleep(0.0)
 
 
-def test_the_exit_of_rays_own_handler_is_a_termination() -> None:
-    with pytest.raises(Terminated) as terminated, Termination():
-        sys.exit(signal.SIGTERM)
-    assert terminated.value.exit_code == 143
-
-
 def test_another_exit_stays_what_it_is() -> None:
     with pytest.raises(SystemExit), Termination():
         sys.exit(1)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 from typing import Any
 
 import numpy as np
 import pytest
 from crowdkit_fixture import CROWDS, RECORDED, answers_of, crowdkit_posteriors
+from parts import missing
 
 from potato_ray.project import dawid_skene
 
@@ -38,10 +38,7 @@ def test_posteriors_equal_those_recorded_from_crowdkit(case: dict[str, Any]) -> 
 @pytest.mark.parametrize("name", CROWDS)
 def test_posteriors_equal_those_of_crowdkit_itself(name: str) -> None:
     if importlib.util.find_spec("crowdkit") is None:
-        reason = "crowd-kit is not installed (pip install 'potato-ray[peer]'); the recorded cases still ran"
-        if os.environ.get("CI") == "true":
-            pytest.fail(reason)
-        pytest.skip(reason)
+        missing("crowd-kit is not installed (pip install 'potato-ray[peer]'); the recorded cases still ran")
     answers = answers_of(CROWDS[name], seed=100)
     expected = crowdkit_posteriors(answers)
     np.testing.assert_allclose(posteriors_of(answers), expected, rtol=0, atol=1e-6)

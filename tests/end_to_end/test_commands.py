@@ -175,7 +175,7 @@ def test_a_command_that_is_terminated_while_it_starts_leaves_nothing(
 ) -> None:
     config = make_project()
     training = train(command, config, "succeed")
-    wait_for((config.state_dir / "server.json").exists, training)
+    wait_for((config.state_dir / "ray.json").exists, training)
     training.process.terminate()
     assert training.end() == 143, training.err
     assert "Traceback" not in training.err
@@ -227,12 +227,12 @@ def test_a_command_whose_ray_has_died_does_not_wait_for_ever(
 
 def kill_ray(parent: int) -> None:
     """Kill the processes of Ray that a command has started."""
-    listed = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", str(parent)], capture_output=True, text=True)
+    # By name: the width of ps's lines depends on the terminal, and a path may be longer.
+    names = ["ps", "-o", "pid=,comm=", "--ppid", str(parent)]
+    listed = subprocess.run(names, capture_output=True, text=True, timeout=10, check=True).stdout
     pids = [
-        int(line.split()[0])
-        for line in listed.stdout.splitlines()
-        if "gcs_server" in line or "raylet" in line
+        int(line.split()[0]) for line in listed.splitlines() if line.split()[1] in ("gcs_server", "raylet")
     ]
-    assert pids
+    assert len(pids) == 2, listed
     for pid in pids:
         os.kill(pid, signal.SIGKILL)

@@ -47,7 +47,7 @@ def locked_registry(config: ProjectConfig) -> Iterator[None]:
 def supervisors() -> list[int]:
     """The processes that Ray's tasks of this kind run in."""
     listing = subprocess.run(
-        ["ps", "-eo", "pid,args"], capture_output=True, text=True, timeout=10, check=True
+        ["ps", "-wweo", "pid,args"], capture_output=True, text=True, timeout=10, check=True
     )
     return [int(line.split()[0]) for line in listing.stdout.splitlines() if "ray::supervise_run" in line]
 

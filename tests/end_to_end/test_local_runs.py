@@ -20,7 +20,7 @@ pytestmark = pytest.mark.ray
 
 def processes_of(run_id: str) -> list[str]:
     """The command lines of processes that still work for a run."""
-    listing = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, timeout=10, check=True)
+    listing = subprocess.run(["ps", "-wweo", "args"], capture_output=True, text=True, timeout=10, check=True)
     return [line for line in listing.stdout.splitlines() if run_id in line]
 
 

@@ -11,13 +11,12 @@ from pathlib import Path
 
 import pytest
 from job_folders import end_of, last, said, wait_for
+from parts import need_python38
 
 from potato_ray.job import start
 from potato_ray.job.folder import read_json, write_json
 from potato_ray.job.launcher import LaunchFailed, start_detached
 from potato_ray.job.processes import is_alive
-
-PYTHON_3_8 = Path.home() / ".pyenv/versions/3.8.18/bin/python"
 
 
 def foreground(job, **options):
@@ -132,12 +131,12 @@ def test_the_launcher_can_be_started_from_a_shell(make_job):
     assert end_of(job).code == 0
 
 
-@pytest.mark.skipif(not PYTHON_3_8.exists(), reason="there is no Python 3.8 here")
 def test_the_whole_thing_runs_under_python_3_8(make_job, tmp_path):
+    python = need_python38()
     code = tmp_path / "code"
     shutil.copytree(start.code_root(start.__file__) + "/potato_ray", code / "potato_ray")
     job = make_job(max_ram_mb=512, max_wall_s=60.0)
-    command = [str(PYTHON_3_8), str(code / "potato_ray/job/start.py"), "launcher", str(job.path)]
+    command = [python, str(code / "potato_ray/job/start.py"), "launcher", str(job.path)]
     subprocess.run(command, check=True, timeout=30, stdout=subprocess.DEVNULL)
     assert end_of(job).code == 0
     assert any("Python 3.8" in line for line in job.events.read_text("utf-8").splitlines())

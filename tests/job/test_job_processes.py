@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 
 import pytest
 from job_folders import wait_for
+from parts import need_command
 
 from potato_ray.job import processes
 from potato_ray.job.processes import identify, is_alive, parse_ps
@@ -66,8 +66,8 @@ def test_a_marked_process_that_is_older_than_the_job_is_spared(child):
     assert is_alive(identify(child.pid))
 
 
-@pytest.mark.skipif(shutil.which("ps") is None, reason="there is no ps here")
 def test_ps_is_read_where_there_is_no_proc(monkeypatch, child):
+    need_command("ps")
     monkeypatch.setattr(processes, "_HAS_PROC", False)
     monkeypatch.setattr(processes, "_CHILDREN_ARE_LISTED", False)
     process = identify(child.pid)

@@ -1,18 +1,10 @@
-import shutil
 import subprocess
 from pathlib import Path
 
-import pytest
+from parts import need_python38
 
 ROOT = Path(__file__).parents[2]
 MODULES = sorted(path.stem for path in (ROOT / "potato_ray" / "trainers").glob("*.py"))
-
-
-def python38() -> str:
-    # pyenv's own python3.8 on PATH is a script that fails where 3.8 is not the chosen version.
-    installed = sorted(Path.home().glob(".pyenv/versions/3.8.*/bin/python"))
-    found = str(installed[0]) if installed else shutil.which("python3.8")
-    return found or pytest.skip("there is no Python 3.8 here")
 
 
 def test_every_module_is_imported_by_python_38_without_any_package() -> None:
@@ -25,7 +17,11 @@ def test_every_module_is_imported_by_python_38_without_any_package() -> None:
         "print(params.check_params(trainer, {'min_instances': True})[0].message)\n"
     )
     done = subprocess.run(
-        [python38(), "-I", "-S", "-B", "-c", code], capture_output=True, text=True, timeout=60, check=False
+        [need_python38(), "-I", "-S", "-B", "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert done.stderr == ""
     assert done.stdout == "sklearn-text: min_instances must be a whole number, not True.\n"
