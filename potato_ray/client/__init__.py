@@ -1,0 +1,1 @@
+"""The Python client: start runs on a server and read what became of them."""

@@ -1,0 +1,7 @@
+"""The web pages: Training, and one for each run."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+router = APIRouter()

@@ -1,0 +1,9 @@
+"""Runs: start, list, look, cancel, withdraw."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from potato_ray.server.access import Admin
+
+router = APIRouter(prefix="/admin/training/api", tags=["runs"], dependencies=[Admin])
