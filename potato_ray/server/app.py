@@ -7,7 +7,8 @@ from fastapi import FastAPI
 import potato_ray
 from potato_ray.server import problems
 from potato_ray.server.context import ServerContext
-from potato_ray.server.routes import catalogue, health, login, pages, run_files, runs, status
+from potato_ray.server.routes import catalogue, health, login, pages, run_files, run_page, runs, status
+from potato_ray.server.static_files import PageFiles
 
 
 def create_app(context: ServerContext) -> FastAPI:
@@ -21,6 +22,7 @@ def create_app(context: ServerContext) -> FastAPI:
     )
     app.state.context = context
     problems.install(app)
-    for group in (health, login, pages, catalogue, status, runs, run_files):
+    for group in (health, login, pages, run_page, catalogue, status, runs, run_files):
         app.include_router(group.router)
+    app.mount("/static", PageFiles(), name="static")
     return app

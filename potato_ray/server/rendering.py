@@ -1,0 +1,41 @@
+"""From a template and its values to a page."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from fastapi.responses import HTMLResponse
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from potato_ray.server import wording
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+@lru_cache(maxsize=1)
+def environment() -> Environment:
+    """The templates; every value is escaped, and a value that is missing is an error."""
+    made = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters.update(
+        duration=wording.duration, number=wording.number, when=wording.when, iso=wording.iso_time
+    )
+    return made
+
+
+def page(
+    template: str, status: int = 200, *, project: str = "", here: str = "", admin: bool = True, **values: Any
+) -> HTMLResponse:
+    """A page as an answer. `project` is its name, `here` names the page, `admin`: somebody is logged in.
+
+    A page shows the state of one moment, so it is never kept by the browser.
+    """
+    html = environment().get_template(template).render(project=project, here=here, admin=admin, **values)
+    return HTMLResponse(html, status, {"Cache-Control": "no-store"})
