@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import FastAPI
 
 import potato_ray
-from potato_ray.server import problems
+from potato_ray.server import openapi, problems
 from potato_ray.server.context import ServerContext
 from potato_ray.server.routes import catalogue, health, login, pages, run_files, run_page, runs, status
 from potato_ray.server.static_files import PageFiles
@@ -24,5 +24,6 @@ def create_app(context: ServerContext) -> FastAPI:
     problems.install(app)
     for group in (health, login, pages, run_page, catalogue, status, runs, run_files):
         app.include_router(group.router)
+    openapi.install(app)
     app.mount("/static", PageFiles(), name="static")
     return app

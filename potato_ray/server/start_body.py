@@ -1,0 +1,101 @@
+"""The body of a start: read as JSON, and refused with what to write instead."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from fastapi import Request
+from pydantic import ValidationError
+
+from potato_ray.config.spelling import closest, listed
+from potato_ray.errors import StartRefused
+from potato_ray.server.answers import StartBody
+from potato_ray.server.problems import Rejected
+
+KNOWN = tuple(StartBody.model_fields)
+REQUEST_BODY: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/StartBody"}}},
+    }
+}
+
+_NEEDED = {
+    "trainer": ("unknown_trainer", "No trainer was named.", "GET /admin/training/api/trainers lists them."),
+    "schemas": (
+        "unknown_schema",
+        "No annotation scheme was named.",
+        "GET /admin/training/api/schemas lists them.",
+    ),
+}
+
+
+async def start_body(request: Request) -> StartBody:
+    """The body of a request. Raises Rejected (415) for another media type, StartRefused for the rest."""
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type != "application/json":
+        raise Rejected(
+            415,
+            "The body must be JSON.",
+            code="unsupported_media_type",
+            evidence=f"Content-Type is {media_type or 'missing'}.",
+            next_step="Send it with Content-Type: application/json.",
+        )
+    return checked(parsed(await request.body()))
+
+
+def parsed(raw: bytes) -> dict[str, Any]:
+    """The JSON object in `raw`. Raises StartRefused (malformed_request)."""
+    try:
+        body = json.loads(raw.decode("utf-8"), parse_constant=_no_number)
+        json.dumps(body, ensure_ascii=False, allow_nan=False).encode("utf-8")
+    except UnicodeError:
+        raise _malformed("The body is no UTF-8 text.") from None
+    except RecursionError:
+        raise _malformed("The body is nested too deeply.") from None
+    except ValueError as error:
+        raise _malformed("The body is no JSON.", f"{error}.") from None
+    if not isinstance(body, dict):
+        raise _malformed("The body must be a JSON object.", f"It is {type(body).__name__}.")
+    return body
+
+
+def checked(body: dict[str, Any]) -> StartBody:
+    """The start in a JSON object. Raises StartRefused."""
+    unknown = [name for name in body if name not in KNOWN]
+    if unknown:
+        raise _malformed(
+            f"A start does not take {listed(unknown, 'and')}.",
+            f"It takes {listed(KNOWN, 'and')}.",
+            " ".join(filter(None, map(_suggestion, unknown))),
+        )
+    for name, (code, message, next_step) in _NEEDED.items():
+        if body.get(name) in (None, "", []):
+            raise StartRefused(message, code=code, next_step=next_step)
+    try:
+        return StartBody.model_validate(body)
+    except ValidationError as error:
+        raise _malformed("The body is not of the form of a start.", _found(error)) from None
+
+
+def _found(error: ValidationError) -> str:
+    return " ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}." for each in error.errors())
+
+
+def _suggestion(name: str) -> str:
+    near = closest(name, KNOWN)
+    return f"{name}: did you mean {near}?" if near else ""
+
+
+def _malformed(message: str, evidence: str = "", next_step: str = "") -> StartRefused:
+    return StartRefused(
+        message,
+        code="malformed_request",
+        evidence=evidence,
+        next_step=next_step or "Correct it; /openapi.json describes every route.",
+    )
+
+
+def _no_number(name: str) -> None:
+    raise ValueError(f"{name} is no JSON number")
