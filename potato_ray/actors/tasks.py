@@ -91,7 +91,7 @@ def build_bundle(
             last[0] = now
             controller.note_progress.remote(run_id, attempt, step, current, total)
 
-    return build(request, job.bundle, progress=progress, should_stop=job.cancel.exists)
+    return build(request, job.bundle, progress=progress, should_stop=job.cancel.exists, answers=job.answers)
 
 
 @ray.remote(num_cpus=0, max_retries=0)
@@ -119,7 +119,7 @@ def finish_run(
     """Score the held-out predictions, and send every prediction to the registry in batches."""
     restore_home()
     from potato_ray.scoring.curves import curves_in, write_curves
-    from potato_ray.scoring.report import score_run, write_pictures
+    from potato_ray.scoring.report import score_run, write_mistakes, write_pictures
 
     job = JobFolder(folder)
     kind = offered_trainer(trainer)
@@ -133,6 +133,7 @@ def finish_run(
         same_splits=same_splits,
         blind=blind,
     )
+    write_mistakes(scores, job.bundle, job.answers, job.mistakes)
     write_pictures(scores, job.artifacts)
     write_curves(curves_in(job.events), job.artifacts)
     messenger = Messenger(controller, patience_s=60.0)

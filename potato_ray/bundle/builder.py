@@ -13,6 +13,7 @@ from typing import Any
 
 from potato_ray.bundle.agreement import agreement_warnings
 from potato_ray.bundle.corrections import correction_target
+from potato_ray.bundle.held_out_answers import write_held_out_answers
 from potato_ray.bundle.labels import label_counts
 from potato_ray.bundle.manifest import manifest_of
 from potato_ray.bundle.media import FOLDER as MEDIA_FOLDER
@@ -52,17 +53,19 @@ def build(
     folder: Path,
     progress: Progress = lambda step, done, total: None,
     should_stop: Callable[[], bool] = never,
+    answers: Path | None = None,
 ) -> BuildReport:
     """Build the bundle of `request` at `folder`, replacing what is there only when it is complete.
 
-    `should_stop` is asked at least every 1,000 records. Raises Cancelled, and RunFailed (bundle_failed)
-    for a project that cannot be read, a full disk, or `No resolved annotations to train on`.
+    `should_stop` is asked at least every 1,000 records. `answers`, outside `folder`, is where each
+    annotator's answers to the held-out items go; None: nowhere. Raises Cancelled, and RunFailed
+    (bundle_failed) for a project that cannot be read, a full disk, or `No resolved annotations to train on`.
     """
     if request.scheme.kind is None:
         raise _failed(f"Schema {request.scheme.name!r} cannot be trained.", request.scheme.why_not)
     try:
         with folder_in_place(folder) as aside:
-            return _Build(request, aside, progress, StopPoll(should_stop), should_stop).run()
+            return _Build(request, aside, progress, StopPoll(should_stop), should_stop, answers).run()
     except ProjectUnreadable as error:
         raise _failed(error.message, error.evidence, error.next_step) from error
     except OSError as error:
@@ -86,6 +89,7 @@ class _Build:
         progress: Progress,
         poll: StopPoll,
         should_stop: Callable[[], bool],
+        answers: Path | None,
     ) -> None:
         self.request = request
         self.scheme = request.scheme
@@ -93,6 +97,7 @@ class _Build:
         self.progress = progress
         self.poll = poll
         self.should_stop = should_stop
+        self.answers = answers
         self.warnings: list[str] = []
         self.n_items = 0
         self.seeded: frozenset[str] = frozenset()
@@ -114,6 +119,8 @@ class _Build:
         modality = self._modality(index)
         media = MediaLinks(self.request.paths, self.folder / MEDIA_FOLDER) if modality == "image" else None
         files = self._write_rows(plan, targets, media)
+        if self.answers is not None:
+            write_held_out_answers(self.answers, reading.table, plan.split_of)
         agreement = agreement_warnings(resolution, len(targets), self.corrected)
         self.warnings += [*index.warnings, *reading.warnings, *agreement]
         self.warnings += [*plan.warnings(), *_media_warnings(media)]

@@ -16,6 +16,8 @@ aside and renamed, so a reader sees it whole or not at all.
     stdout.log, stderr.log
     exit.json      the end (see Exit); written last, when no process of the group is left
     artifacts/     model files, model_card.json, calibration.json, predictions.jsonl
+    answers.jsonl  each annotator's answers to the held-out items; for the server alone, never shipped
+    mistakes.json  the wrong held-out predictions that people look at; for the server alone
 """
 
 from __future__ import annotations
@@ -146,6 +148,14 @@ class JobFolder:
     @property
     def predictions(self) -> Path:
         return self.artifacts / "predictions.jsonl"
+
+    @property
+    def answers(self) -> Path:
+        return self.path / "answers.jsonl"
+
+    @property
+    def mistakes(self) -> Path:
+        return self.path / "mistakes.json"
 
     def read_exit(self) -> Exit | None:
         """The end of the worker, or None while it has none."""

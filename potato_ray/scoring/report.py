@@ -12,7 +12,7 @@ import numpy as np
 
 from potato_ray.bundle.reading import read_manifest, seeded_items, targets_of
 from potato_ray.errors import RunFailed
-from potato_ray.scoring import pictures
+from potato_ray.scoring import mistakes, pictures
 from potato_ray.scoring.measures import MEASURES
 from potato_ray.scoring.split_scores import Prediction, SplitScores, answer_of, score_split
 from potato_ray.trainers.value_range import finite_number
@@ -59,10 +59,11 @@ class RunScores:
     note: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """Plain JSON values, without NaN."""
+        """Plain JSON values, without NaN and without the mistakes, which have a file of their own."""
         body = asdict(self)
         for split, scores in self.splits.items():
             body["splits"][split]["coverage"] = scores.coverage
+            del body["splits"][split]["mistakes"]
         return body
 
 
@@ -211,6 +212,12 @@ def _why_not(splits: Mapping[str, SplitScores], kind: str) -> str:
     if not splits:
         return NOT_SCORED
     return f"{NOT_SCORED}: {MEASURES[kind].MAIN} is undefined where all answers are the same"
+
+
+def write_mistakes(scores: RunScores, bundle: Path, answers: Path, path: Path) -> None:
+    """Leave the worst mistakes of each split at `path`, with what each annotator said (file `answers`)."""
+    splits = {split: (each.mistakes, each.n_wrong) for split, each in scores.splits.items()}
+    mistakes.write_mistakes(path, bundle, answers, scores.scheme, scores.kind, splits)
 
 
 def write_pictures(scores: RunScores, folder: Path) -> list[Path]:

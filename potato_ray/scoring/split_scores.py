@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from potato_ray.scoring import classification, multilabel, ordinal, text
+from potato_ray.scoring import classification, multilabel, ordinal
 from potato_ray.scoring.calibration import reliability
 from potato_ray.scoring.intervals import percentile_interval
 from potato_ray.scoring.measures import ANSWER_KEYS, MEASURES, resampled
+from potato_ray.scoring.mistakes import Mistake, errors_of, worst_of
 from potato_ray.trainers import kinds
-from potato_ray.trainers.value_range import finite_number
 
-MAX_MISTAKES = 50
 LABELLED = (kinds.NOMINAL, kinds.ORDINAL, kinds.PREFERENCE)
 
 
@@ -33,7 +32,7 @@ class SplitScores:
 
     `interval` and `baseline` belong to the main metric. `confusion` is {"labels", "predicted",
     "matrix"} with rows of human labels; `bins` and `ece` are there where predictions have confidences;
-    `mistakes` are the most confident wrong items.
+    `mistakes` are the worst wrong predictions, of `n_wrong`.
     """
 
     n_items: int
@@ -46,7 +45,8 @@ class SplitScores:
     per_label: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     bins: Sequence[Mapping[str, Any]] = ()
     ece: float | None = None
-    mistakes: Sequence[Mapping[str, Any]] = ()
+    mistakes: Sequence[Mistake] = ()
+    n_wrong: int = 0
 
     @property
     def coverage(self) -> float:
@@ -68,7 +68,8 @@ def score_split(
     said = [predictions.get(item) for item in targets]
     answers = [each.answer if each is not None else None for each in said]
     constant = measure.baseline(train, scheme) if train else None
-    bins, ece = _reliability(kind, truth, said)
+    bins, ece = _reliability(kind, scheme, truth, said)
+    mistakes, n_wrong = _mistakes(kind, scheme, targets, said)
     return SplitScores(
         n_items=len(truth),
         n_predicted=sum(each is not None for each in said),
@@ -80,7 +81,8 @@ def score_split(
         per_label=_per_label(kind, truth, answers),
         bins=bins,
         ece=ece,
-        mistakes=_mistakes(kind, targets, said),
+        mistakes=mistakes,
+        n_wrong=n_wrong,
     )
 
 
@@ -118,52 +120,34 @@ def _per_label(
 
 
 def _reliability(
-    kind: str, truth: Sequence[Any], said: Sequence[Prediction | None]
+    kind: str, scheme: Mapping[str, Any], truth: Sequence[Any], said: Sequence[Prediction | None]
 ) -> tuple[list[dict[str, Any]], float | None]:
     if kind not in (*LABELLED, kinds.MULTILABEL):
         return [], None
     sure = [
-        (each.confidence, _is_right(kind, target, each.answer))
+        (each.confidence, target, each.answer)
         for target, each in zip(truth, said, strict=True)
         if each is not None and each.confidence is not None
     ]
     if not sure:
         return [], None
-    return reliability([confidence for confidence, _ in sure], [right for _, right in sure])
-
-
-def _is_right(kind: str, target: Any, answer: Any) -> bool:
-    if kind == kinds.MULTILABEL:
-        return isinstance(answer, list | tuple) and set(map(str, answer)) == set(map(str, target))
-    if kind == kinds.TEXT:
-        return text.metrics([target], [answer], {})["exact_match"] == 1.0
-    return bool(answer == target)
+    errors = errors_of(kind, scheme, [row[1] for row in sure], [row[2] for row in sure])
+    return reliability([row[0] for row in sure], [error == 0 for error in errors])
 
 
 def _mistakes(
-    kind: str, targets: Mapping[str, Any], said: Sequence[Prediction | None]
-) -> list[dict[str, Any]]:
-    """At most MAX_MISTAKES wrong items: the most confident first; for numbers the largest errors.
-
-    None for spans, shapes and rankings, which are right or wrong in parts.
-    """
-    if kind not in (*LABELLED, kinds.MULTILABEL, kinds.CONTINUOUS, kinds.TEXT):
-        return []
-    wrong = [
-        {"instance_id": item, "target": target, "predicted": each.answer, "confidence": each.confidence}
+    kind: str,
+    scheme: Mapping[str, Any],
+    targets: Mapping[str, Any],
+    said: Sequence[Prediction | None],
+) -> tuple[list[Mistake], int]:
+    """The worst wrong predictions, and their number; an item without a prediction is none of them."""
+    predicted = [
+        (item, target, each.answer, each.confidence)
         for (item, target), each in zip(targets.items(), said, strict=True)
-        if each is not None and not _is_right(kind, target, each.answer)
+        if each is not None
     ]
-    if kind == kinds.CONTINUOUS:
-        wrong.sort(key=lambda row: -_error(row["target"], row["predicted"]))
-    else:
-        wrong.sort(key=lambda row: -(row["confidence"] or 0.0))
-    return wrong[:MAX_MISTAKES]
-
-
-def _error(target: Any, predicted: Any) -> float:
-    number = finite_number(predicted)
-    return float("inf") if number is None else abs(float(target) - number)
+    return worst_of(kind, scheme, predicted)
 
 
 def answer_of(kind: str, payload: Mapping[str, Any]) -> Any:

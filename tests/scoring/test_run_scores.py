@@ -149,7 +149,7 @@ def test_the_most_confident_mistakes_come_first(tmp_path: Path) -> None:
     bundle = make_bundle(tmp_path, {"train": TRAIN, "val": VAL})
     said = {"v1": ("bad", 0.6), "v2": ("good", 0.99), "v3": ("good", 0.7), "v4": ("good", 0.8)}
     mistakes = score_run(bundle, say(tmp_path, said), selects_on_val=False).splits["val"].mistakes
-    assert [row["instance_id"] for row in mistakes] == ["v2", "v4", "v1"]
+    assert [each.instance_id for each in mistakes] == ["v2", "v4", "v1"]
 
 
 def test_scores_are_plain_json(scores: RunScores) -> None:
@@ -168,7 +168,7 @@ def test_a_confidence_that_is_no_number_is_left_out(tmp_path: Path, confidence: 
 def test_a_number_that_is_too_large_is_the_worst_mistake() -> None:
     said = {"a": Prediction(1.5, None), "b": Prediction(10**400, None)}
     scores = score_split({"a": 1.0, "b": 2.0}, said, {"kind": "continuous"}, [1.0], np.random.default_rng(0))
-    assert [row["instance_id"] for row in scores.mistakes] == ["b", "a"]
+    assert [each.instance_id for each in scores.mistakes] == ["b", "a"]
     assert scores.metrics["mae"] == 0.75
 
 
