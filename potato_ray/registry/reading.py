@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from potato_ray.errors import NotFound
-from potato_ray.registry import events, items, potato_tables, prelabels, queue, runs, schema
+from potato_ray.registry import events, items, potato_tables, prelabels, queue, runs, schema, snapshot
 from potato_ray.registry.connection import BUSY_TIMEOUT_S, CHUNK, open_reader
 from potato_ray.registry.items import StoredPrediction
 from potato_ray.registry.runs import Reserved, Run
+from potato_ray.registry.snapshot import Snapshot
 from potato_ray.registry.states import ACTIVE, State
 
 _CANCELLING = f"r.cancel_requested_at IS NOT NULL AND {queue.UNENDED}"
@@ -93,6 +94,11 @@ class RegistryReader:
     def unfinished(self) -> list[Run]:
         """Every run that has not ended, oldest first: waiting, on offer, in progress."""
         return self._runs(queue.UNENDED)
+
+    def snapshot(self) -> Snapshot:
+        """What is in progress, what waits, and what ended last, all of one moment."""
+        with self._open() as connection:
+            return snapshot.take(connection) if connection else Snapshot()
 
     def _runs(self, where: str) -> list[Run]:
         with self._open() as connection:

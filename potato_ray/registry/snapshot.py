@@ -1,0 +1,49 @@
+"""What is going on at one moment: the runs in progress, those that wait, and the newest that ended."""
+
+# ruff: noqa: S608  # every name in a statement comes from this package; values are always bound
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+
+from potato_ray.registry import runs
+from potato_ray.registry.runs import Run
+from potato_ray.registry.states import ACTIVE, ENDED, State
+
+_LAST_AMONG = 100
+"""The newest that ended is looked for among so many; only a run that so many overtook could hide it."""
+
+
+def _listed(states: frozenset[State]) -> str:
+    return ", ".join(f"'{state}'" for state in sorted(states))
+
+
+# The plus keeps SQLite from sorting every ended run by way of the index on the state.
+_LAST = f"""
+WITH newest AS (SELECT n.seq, n.finished_at FROM potato_ray_runs n
+    WHERE +n.state IN ({_listed(ENDED)}) ORDER BY n.seq DESC LIMIT {_LAST_AMONG})
+{runs.SELECT} WHERE r.seq = (SELECT seq FROM newest ORDER BY finished_at DESC, seq DESC LIMIT 1)"""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Of one moment. `current` holds a slot, `waiting` is queued or on offer; both oldest first."""
+
+    current: tuple[Run, ...] = ()
+    waiting: tuple[Run, ...] = ()
+    last: Run | None = None
+
+
+def take(connection: sqlite3.Connection) -> Snapshot:
+    """The snapshot of the connection's present transaction."""
+    return Snapshot(
+        current=_in(connection, ACTIVE),
+        waiting=_in(connection, frozenset({State.QUEUED, State.OFFERED})),
+        last=next((runs.from_row(row) for row in connection.execute(_LAST)), None),
+    )
+
+
+def _in(connection: sqlite3.Connection, states: frozenset[State]) -> tuple[Run, ...]:
+    rows = connection.execute(f"{runs.SELECT} WHERE r.state IN ({_listed(states)}) ORDER BY r.seq")
+    return tuple(runs.from_row(row) for row in rows)

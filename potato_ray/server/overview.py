@@ -1,0 +1,244 @@
+"""The status of a project as routes, pages and streams give it: one moment, told in full.
+
+What has ended is nowhere in it but in `last` (and `writeback`, which says whose it is): `run`, `runs`, the
+step line, the metrics and the warnings are those of runs in progress.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from potato_ray.errors import PotatoRayError
+from potato_ray.registry.runs import Run
+from potato_ray.registry.snapshot import Snapshot
+from potato_ray.server.context import Phase, ServerContext
+
+
+class Trouble(BaseModel):
+    """An error with what to do about it."""
+
+    error: str
+    error_code: str
+    evidence: str = ""
+    next_step: str = ""
+
+
+class CurrentRun(BaseModel):
+    """A run in progress. `elapsed_s` counts from `begun_at`, when it left the queue."""
+
+    run_id: str
+    status: str = Field(description="building, running, evaluating, finishing or cancelling")
+    trainer: str
+    schemas: list[str]
+    backend: str
+    device: str
+    attempt: int
+    begun_at: float | None
+    started_at: float | None = Field(description="When its worker started; null before that")
+    elapsed_s: float
+    step: str
+    phase: str
+    current: float
+    total: float = Field(description="0: how much there is to do is not known")
+    eta_s: float | None
+    metrics: dict[str, Any]
+    warnings: list[str]
+    writeback: dict[str, Any] | None
+
+
+class WaitingRun(BaseModel):
+    """A run that waits. `position` counts from 1; 0 when it is on offer to an agent and holds no place."""
+
+    run_id: str
+    position: int
+    trainer: str
+    schemas: list[str]
+    backend: str
+    created_at: float
+
+
+class EndedRun(BaseModel):
+    """The run that ended last."""
+
+    run_id: str
+    status: str = Field(description="success, error, cancelled or interrupted")
+    trainer: str
+    schemas: list[str]
+    backend: str
+    finished_at: float | None
+    headline: dict[str, Any] | None = Field(description="Its held-out score: metric, split, value, …")
+    error: str
+    error_code: str
+
+
+EXAMPLE: dict[str, Any] = {
+    "state": "running",
+    "controller": "ready",
+    "run": {
+        "run_id": "20261129T122458-f65475",
+        "status": "running",
+        "trainer": "sklearn-text",
+        "schemas": ["sentiment"],
+        "backend": "local",
+        "device": "cpu",
+        "attempt": 1,
+        "begun_at": 1795955098.5,
+        "started_at": 1795955099.1,
+        "elapsed_s": 4.2,
+        "step": "fitting",
+        "phase": "fitting",
+        "current": 3.0,
+        "total": 10.0,
+        "eta_s": 8.5,
+        "metrics": {"train_accuracy": 0.97},
+        "warnings": [],
+        "writeback": None,
+    },
+    "queue": [
+        {
+            "run_id": "20261129T122501-0b1c2d",
+            "position": 1,
+            "trainer": "sklearn-text",
+            "schemas": ["topic"],
+            "backend": "local",
+            "created_at": 1795955101.0,
+        }
+    ],
+    "last": None,
+    "step": "fitting",
+    "phase": "fitting",
+    "current": 3.0,
+    "total": 10.0,
+    "eta_s": 8.5,
+    "metrics": {"train_accuracy": 0.97},
+    "warnings": [],
+    "findings": [],
+    "errors": [],
+    "skip_reason": None,
+    "writeback": None,
+    "server_time": 1795955102.7,
+}
+EXAMPLE["runs"] = [EXAMPLE["run"]]
+
+
+class Overview(BaseModel):
+    """What is going on. The step line, metrics and warnings at the top are those of `run`."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE]})
+
+    state: str = Field(
+        description="starting, restarting, failed or stopping while the controller is; else the status of the"
+        " oldest run in progress; else idle"
+    )
+    controller: str = Field(description="starting, ready, restarting, failed or stopping")
+    run: CurrentRun | None = Field(description="The oldest run in progress")
+    runs: list[CurrentRun] = Field(description="Every run in progress, oldest first")
+    queue: list[WaitingRun] = Field(description="The runs that wait, oldest first")
+    last: EndedRun | None
+    step: str
+    phase: str
+    current: float
+    total: float
+    eta_s: float | None
+    metrics: dict[str, Any]
+    warnings: list[str] = Field(description="Warnings of the run")
+    findings: list[str] = Field(description="Warnings of the configuration")
+    errors: list[Trouble] = Field(description="Why the controller has failed")
+    skip_reason: str | None = Field(description="What automatic retraining waits for; null without it")
+    writeback: dict[str, Any] | None = Field(
+        description="The newest write-back report, of `run` or else of `last`; `run_id` says whose"
+    )
+    server_time: float = Field(description="When this was said; all times are epoch seconds UTC")
+
+
+def overview(context: ServerContext, snapshot: Snapshot, now: float) -> Overview:
+    """The status at `now` (epoch seconds UTC), from a snapshot of the registry."""
+    current = [_current(run, now) for run in snapshot.current]
+    first = current[0] if current else None
+    last = snapshot.last
+    return Overview(
+        state=_state(context.controller.phase, first),
+        controller=context.controller.phase.value,
+        run=first,
+        runs=current,
+        queue=[_waiting(run) for run in snapshot.waiting],
+        last=_ended(last) if last else None,
+        step=first.step if first else "",
+        phase=first.phase if first else "",
+        current=first.current if first else 0.0,
+        total=first.total if first else 0.0,
+        eta_s=first.eta_s if first else None,
+        metrics=first.metrics if first else {},
+        warnings=first.warnings if first else [],
+        findings=list(context.findings),
+        errors=_troubles(context.controller.trouble),
+        skip_reason=None,
+        writeback=_writeback([*snapshot.current[:1], *([last] if last else [])]),
+        server_time=now,
+    )
+
+
+def _state(phase: Phase, first: CurrentRun | None) -> str:
+    if phase is not Phase.READY:
+        return phase.value
+    return first.status if first else "idle"
+
+
+def _current(run: Run, now: float) -> CurrentRun:
+    return CurrentRun(
+        run_id=run.run_id,
+        status=run.status,
+        trainer=run.trainer,
+        schemas=list(run.schemas),
+        backend=run.backend,
+        device=run.device,
+        attempt=run.attempt,
+        begun_at=run.begun_at,
+        started_at=run.started_at,
+        elapsed_s=max(0.0, now - run.begun_at) if run.begun_at is not None else 0.0,
+        step=run.step,
+        phase=run.phase,
+        current=run.current,
+        total=run.total,
+        eta_s=run.eta_s,
+        metrics=dict(run.metrics),
+        warnings=list(run.warnings),
+        writeback=_writeback([run]),
+    )
+
+
+def _waiting(run: Run) -> WaitingRun:
+    return WaitingRun(
+        run_id=run.run_id,
+        position=run.position,
+        trainer=run.trainer,
+        schemas=list(run.schemas),
+        backend=run.backend,
+        created_at=run.created_at,
+    )
+
+
+def _ended(run: Run) -> EndedRun:
+    return EndedRun(
+        run_id=run.run_id,
+        status=run.status,
+        trainer=run.trainer,
+        schemas=list(run.schemas),
+        backend=run.backend,
+        finished_at=run.finished_at,
+        headline=dict(run.headline) if run.headline else None,
+        error=run.error,
+        error_code=run.error_code,
+    )
+
+
+def _troubles(trouble: PotatoRayError | None) -> list[Trouble]:
+    return [Trouble(**trouble.as_dict())] if trouble is not None else []
+
+
+def _writeback(runs: Sequence[Run]) -> dict[str, Any] | None:
+    """The report of the first of these runs that has one."""
+    return next(({**run.writeback, "run_id": run.run_id} for run in runs if run.writeback), None)
