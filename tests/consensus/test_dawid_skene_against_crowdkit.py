@@ -34,6 +34,7 @@ def test_posteriors_equal_those_recorded_from_crowdkit(case: dict[str, Any]) -> 
     np.testing.assert_allclose(posteriors_of(case["answers"]), case["posteriors"], rtol=0, atol=1e-6)
 
 
+@pytest.mark.peer
 @pytest.mark.filterwarnings("ignore")  # crowd-kit's own, of pandas
 @pytest.mark.parametrize("name", CROWDS)
 def test_posteriors_equal_those_of_crowdkit_itself(name: str) -> None:
