@@ -21,18 +21,22 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import potato_ray
+from potato_ray.actors.admission import Admission
 from potato_ray.actors.embedded import restore_home
+from potato_ray.actors.failures import passes_by_itself, unexpected
+from potato_ray.actors.notifying import Notifier
 from potato_ray.actors.way import RunWay
-from potato_ray.backends.base import Backend, Directive, Placement, Refusal
+from potato_ray.backends.base import Backend, Directive, Placement
 from potato_ray.backends.making import make_backend
 from potato_ray.config.models import ProjectConfig
 from potato_ray.errors import Conflict, PotatoRayError, StartRefused
+from potato_ray.job.folder import read_json
 from potato_ray.job.spare import SpareKeeper
 from potato_ray.registry.reading import RegistryReader
-from potato_ray.registry.runs import NewRun, Reservation, Run
+from potato_ray.registry.runs import Run
 from potato_ray.registry.states import State
 from potato_ray.registry.store import Registry
-from potato_ray.starting import HTTP_STATUS, StartPlan, StartRequest, plan_start, request_of
+from potato_ray.starting import HTTP_STATUS, StartRequest
 from potato_ray.writeback import Replay, WritebackSettings, withdraw
 
 logger = logging.getLogger(__name__)
@@ -47,10 +51,14 @@ RELEASE_POLL_S = 0.5
 class RunController:
     """Wrapped as a Ray actor by session.py; the class itself can be read without Ray."""
 
-    def __init__(self, config: ProjectConfig) -> None:
+    def __init__(self, config: ProjectConfig, keep_spare: bool = True) -> None:
         restore_home()
         self.config = config
-        self.registry = Registry(config.registry_path, project=config.annotation_task_name)
+        self.keep_spare = keep_spare
+        notify = config.model_training.notify
+        self.registry = Registry(
+            config.registry_path, project=config.annotation_task_name, notices=notify is not None
+        )
         self.reader = RegistryReader(config.registry_path, project=config.annotation_task_name)
         self.backends: dict[str, Backend] = {}
         self.spare = SpareKeeper(config.state_dir, num_threads=config.model_training.num_threads)
@@ -60,7 +68,11 @@ class RunController:
         self._tasks: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
         self._ready = asyncio.Event()
-        self._stopping = False
+        self.stopping = False
+        self.admission = Admission(self)
+        self.notifier = (
+            Notifier(notify, self.registry, self.write_surely, self._page_of) if notify is not None else None
+        )
         self._broken: PotatoRayError | None = None
         self._spawn(self._live())
 
@@ -83,10 +95,7 @@ class RunController:
         """
         await self._opened()
         try:
-            plan = plan_start(self.config, request)
-            run = await self.write(
-                self.registry.create_run, self._new_run(request, plan), **self._queue_rule(request)
-            )
+            run = await self.admission.enqueue(request)
         except StartRefused as refusal:
             return {"started": False, **refusal.as_dict(), "status": HTTP_STATUS.get(refusal.code, 400)}
         self._wake.set()
@@ -99,7 +108,7 @@ class RunController:
         way = self._ways.get(run_id)
         if way is not None:
             way.cancel()
-        self._wake.set()
+        self.wake()
         return {"run_id": run_id, "state": str(run.state), "cancelled": run.state == State.CANCELLED}
 
     async def withdraw(self, run_id: str) -> int:
@@ -108,10 +117,12 @@ class RunController:
 
     async def stop(self) -> None:
         """Take no more runs and let go of those under way: their launchers go on without us."""
-        self._stopping = True
+        self.stopping = True
         self._wake.set()
         for way in list(self._ways.values()):
             way.let_go()
+        if self.notifier is not None:
+            await self.notifier.close()
         async with self._spare_lock:
             self.spare.close()
         await self.write(self.registry.close)
@@ -164,7 +175,7 @@ class RunController:
             try:
                 return await self.write(function, *args, **kwargs)
             except (Conflict, sqlite3.OperationalError) as error:
-                if self._stopping or not passes_by_itself(error):
+                if self.stopping or not passes_by_itself(error):
                     raise
                 logger.warning("the registry could not be written, trying again: %s", error)
             await asyncio.sleep(WRITE_AGAIN_AFTER_S)
@@ -179,6 +190,14 @@ class RunController:
 
     def writeback_settings(self) -> WritebackSettings:
         return WritebackSettings.from_config(self.config.model_training.writeback)
+
+    def _page_of(self, run_id: str) -> str | None:
+        """The address of a run's page, when a server holds the project and says where it can be reached."""
+        try:
+            address = (read_json(self.config.state_dir / "server.json") or {}).get("url")
+        except (OSError, ValueError):
+            return None
+        return f"{str(address).rstrip('/')}/admin/training/runs/{run_id}" if address else None
 
     # --- the life of the controller ---------------------------------------------------------------
 
@@ -197,15 +216,17 @@ class RunController:
             return
         except Exception:
             logger.exception("the registry could not be taken up")
-            self._broken = _unexpected("The registry could not be taken up")
+            self._broken = unexpected("The registry could not be taken up")
             return
         finally:
             self._ready.set()
+        if self.notifier is not None:
+            self.notifier.start()
         self._spawn(self._keep_spare())
         await self._guarded(self._replay, "the stored predictions could not be brought up to date")
-        while not self._stopping:
+        while not self.stopping:
             self._wake.clear()
-            waits = await self._guarded(self._start_what_may, "the queue could not be looked at")
+            waits = await self._guarded(self.admission.admit, "the queue could not be looked at")
             await self._sleep_until_woken(60.0 if waits is False else PLACE_AGAIN_AFTER_S)
 
     async def _guarded(self, work: Callable[[], Awaitable[T]], trouble: str) -> T | None:
@@ -213,7 +234,7 @@ class RunController:
         try:
             return await work()
         except Exception:
-            if not self._stopping:
+            if not self.stopping:
                 logger.exception("%s", trouble)
             return None
 
@@ -226,7 +247,7 @@ class RunController:
     async def _replay(self) -> None:
         """Bring what is shown in line with the present settings, a chunk at a time between other writes."""
         replaying = Replay(self.registry, self.writeback_settings())
-        while not await self.write(replaying.step) and not self._stopping:
+        while not await self.write(replaying.step) and not self.stopping:
             pass
 
     async def _sleep_until_woken(self, at_most_s: float) -> None:
@@ -243,7 +264,7 @@ class RunController:
             if run.state == State.BUILDING:
                 await self._requeue(run)
                 continue
-            self._follow(RunWay(self, run, placement=None))
+            self.follow(run, placement=None)
         for reservation in await self.write(self.registry.reservations):
             if reservation.run_id not in self._ways:
                 self._spawn(
@@ -255,93 +276,23 @@ class RunController:
         await self.write(self.registry.transition, run.run_id, run.attempt, state)
         await self.write(self.registry.release, run.run_id)
 
-    def _follow(self, way: RunWay) -> None:
-        self._ways[way.run.run_id] = way
+    def follow(self, run: Run, placement: Placement | None) -> None:
+        """Bring a run that has begun to its end."""
+        way = RunWay(self, run, placement=placement)
+        self._ways[run.run_id] = way
         self._spawn(self._walk(way))
 
-    # --- the queue --------------------------------------------------------------------------------
-
-    async def _start_what_may(self) -> bool:
-        """Start waiting runs, oldest first, while there is room. True when one waits for a place."""
-        waits = False
-        for run in await self.write(self.registry.queued):
-            if self._busy() >= self.config.model_training.max_concurrent_runs or self._stopping:
-                return waits
-            try:
-                waits = await self._try_to_start(run) or waits
-            except PotatoRayError as error:
-                if passes_by_itself(error):
-                    return True
-                await self._refuse(run, error)
-            except sqlite3.OperationalError as error:
-                if not passes_by_itself(error):
-                    raise
-                return True
-            except Exception:
-                logger.exception("run %s could not be started", run.run_id)
-                await self._refuse(run, _unexpected("The run could not be started"))
-        return waits
-
-    def _busy(self) -> int:
+    @property
+    def busy(self) -> int:
         """How many runs hold a slot; an ended one holds none while its process is still being stopped."""
         return sum(not way.run.ended for way in self._ways.values())
-
-    async def _try_to_start(self, run: Run) -> bool:
-        plan = self._plan_again(run)
-        backend = self.backend(run.backend)
-        taken = await self.write(self.registry.taken, run.backend)
-        placement = await asyncio.to_thread(backend.place, taken, uses_gpu=plan.uses_gpu)
-        if isinstance(placement, Refusal):
-            if placement.wait:
-                await self.write(
-                    self.registry.note_progress, run.run_id, run.attempt, placement.message, 0, 0
-                )
-                return True
-            raise PotatoRayError(
-                placement.message,
-                code=placement.code,
-                evidence=placement.evidence,
-                next_step=placement.next_step,
-            )
-        begun = await self.write(
-            self.registry.begin,
-            run.run_id,
-            _reservation(run.backend, placement),
-            self.config.model_training.max_concurrent_runs,
-        )
-        if begun is not None:
-            self._follow(RunWay(self, begun, placement=placement))
-        return False
-
-    def _plan_again(self, run: Run) -> StartPlan:
-        try:
-            return plan_start(self.config, request_of(run))
-        except StartRefused as refusal:
-            raise PotatoRayError(
-                f"The configuration has changed since the run was queued. {refusal.message}",
-                code="invalid_when_dequeued",
-                evidence=refusal.evidence,
-                next_step=refusal.next_step,
-            ) from refusal
-
-    async def _refuse(self, run: Run, error: PotatoRayError) -> None:
-        await self.write(
-            self.registry.transition,
-            run.run_id,
-            run.attempt,
-            State.ERROR,
-            error=error.message,
-            error_code=error.code,
-            error_evidence=error.evidence,
-            error_next_step=error.next_step,
-        )
 
     async def _walk(self, way: RunWay) -> None:
         run_id = way.run.run_id
         try:
             await way.walk()
         except Exception:
-            if not self._stopping:
+            if not self.stopping:
                 logger.exception("run %s: its end could not be recorded", run_id)
         finally:
             self._ways.pop(run_id, None)
@@ -350,18 +301,20 @@ class RunController:
             self.wake()
 
     def wake(self) -> None:
-        """Look at the queue again: a slot or a GPU may be free."""
+        """A run may have ended: a slot or a GPU may be free, and the end may have to be told."""
         self._wake.set()
+        if self.notifier is not None:
+            self.notifier.wake()
 
     async def _release_when_gone(self, run_id: str, attempt: int, backend: str) -> None:
         """Give the run's GPUs back once its process is known to be gone, or must be."""
         training = self.config.model_training
         deadline = time.monotonic() + training.survive_s + training.grace_seconds + 10.0
-        while not self._stopping and time.monotonic() < deadline:
+        while not self.stopping and time.monotonic() < deadline:
             if not await self._may_be_alive(run_id, backend):
                 break
             await asyncio.sleep(RELEASE_POLL_S)
-        if not self._stopping:
+        if not self.stopping:
             await self.write_surely(self.registry.release, run_id, attempt)
             self.wake()
 
@@ -375,51 +328,12 @@ class RunController:
 
     async def _keep_spare(self) -> None:
         """Have a spare worker ready while nothing runs; without one a run starts cold."""
+        if not self.keep_spare:
+            return
         async with self._spare_lock:
-            if self._stopping or self._ways:
+            if self.stopping or self._ways:
                 return
             try:
                 await asyncio.to_thread(self.spare.ensure)
             except OSError as error:
                 logger.warning("no spare worker could be started: %s", error)
-
-    def _new_run(self, request: StartRequest, plan: StartPlan) -> NewRun:
-        return NewRun(
-            trainer=plan.trainer.name,
-            schemas=tuple(scheme.name for scheme in plan.schemes),
-            kinds=tuple(scheme.kind or "" for scheme in plan.schemes),
-            params=dict(request.params),
-            backend=plan.backend,
-            trigger=request.trigger,
-            accept_licence=request.accept_licence,
-            idempotency_key=request.idempotency_key,
-            split_seed=self.config.model_training.split_seed,
-        )
-
-    def _queue_rule(self, request: StartRequest) -> dict[str, Any]:
-        training = self.config.model_training
-        return {
-            "queue_max": training.queue_max,
-            "allow_queue": request.queue,
-            "max_concurrent": training.max_concurrent_runs,
-        }
-
-
-def passes_by_itself(error: Exception) -> bool:
-    """Whether a write can be tried again: another program locks the registry, or its disk is full."""
-    if isinstance(error, sqlite3.OperationalError):
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        return code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
-    return isinstance(error, PotatoRayError) and error.code == "registry_locked"
-
-
-def _reservation(backend: str, placement: Placement) -> Reservation:
-    return Reservation(backend=backend, gpu_uuids=placement.gpu_uuids, device=placement.device)
-
-
-def _unexpected(what: str) -> PotatoRayError:
-    return PotatoRayError(
-        f"{what} because of an unexpected error.",
-        code="backend_failed",
-        next_step="Look at the server's log, which holds the details.",
-    )

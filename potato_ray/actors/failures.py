@@ -1,9 +1,10 @@
-"""Waiting for Ray tasks, and turning what they raise into errors of ours."""
+"""Failures around the controller: which of them pass by themselves, and which error of ours tells of them."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import sqlite3
 from typing import Any
 
 from potato_ray.errors import PotatoRayError, RunFailed
@@ -33,5 +34,22 @@ def task_failure(error: Exception, code: str, doing: str) -> PotatoRayError:
         f"The run failed while {doing}.",
         code=code,
         evidence=f"{type(cause or error).__name__}: {lines[0] if lines else 'no details'}",
+        next_step="Look at the server's log, which holds the details.",
+    )
+
+
+def passes_by_itself(error: Exception) -> bool:
+    """Whether a write can be tried again: another program locks the registry, or its disk is full."""
+    if isinstance(error, sqlite3.OperationalError):
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        return code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
+    return isinstance(error, PotatoRayError) and error.code == "registry_locked"
+
+
+def unexpected(what: str) -> PotatoRayError:
+    """An error for what nobody foresaw; the log holds its details."""
+    return PotatoRayError(
+        f"{what} because of an unexpected error.",
+        code="backend_failed",
         next_step="Look at the server's log, which holds the details.",
     )

@@ -68,7 +68,8 @@ def cancel_here(
 
     grace_s = float(config.model_training.grace_seconds)
     folder = JobFolder(config.training_dir / "runs" / run_id)
-    with Registry(config.registry_path, project=config.annotation_task_name) as registry:
+    notices = config.model_training.notify is not None
+    with Registry(config.registry_path, project=config.annotation_task_name, notices=notices) as registry:
         run = registry.request_cancel(run_id)
         if not run.ended:
             # A run gets its launcher after its bundle; a build ends with the process that made it.

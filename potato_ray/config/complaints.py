@@ -14,7 +14,12 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 _SURE = 0.9
-_SECRETS: tuple[KeyPath, ...] = (("admin_api_key",), ("model_training", "notify", "secret_env"))
+_SECRETS: tuple[KeyPath, ...] = (
+    ("admin_api_key",),
+    ("model_training", "notify", "secret_env"),
+    # A webhook's address often is the secret.
+    ("model_training", "notify", "url"),
+)
 _ALIASES = {
     "validation": "val",
     "valid": "val",

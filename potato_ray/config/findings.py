@@ -45,6 +45,8 @@ Code = Literal[
     "local_only",
     "reserved_name",
     "no_job_python",
+    "secret_missing",
+    "not_encrypted",
     "long_slurm_time",
     "acknowledge_too_short",
     "acknowledge_unused",

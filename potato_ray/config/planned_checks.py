@@ -11,7 +11,6 @@ from potato_ray.config.training_checks import TRAINING
 PLANNED_KEYS: Mapping[KeyPath, Callable[[Any], bool]] = {
     (TRAINING, "auto_retrain", "enabled"): lambda value: value is True,
     (TRAINING, "retry_lost"): bool,
-    (TRAINING, "notify"): bool,
     (TRAINING, "tiling"): lambda value: isinstance(value, dict) and value.get("enabled") is not False,
     (TRAINING, "max_predictions_mb"): lambda value: value is not None,
 }

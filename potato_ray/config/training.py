@@ -67,10 +67,10 @@ class Writeback(Block):
 
 
 class Notify(Block):
-    """A signed POST to `url` at the end of each run; the secret is in the variable `secret_env`."""
+    """A POST to `url` at the end of each run, signed with the secret in the variable `secret_env`."""
 
-    url: WebAddress
-    secret_env: EnvName
+    url: WebAddress = Field(repr=False)
+    secret_env: EnvName | None = None
 
 
 class Tiling(Block):

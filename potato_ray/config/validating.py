@@ -31,6 +31,7 @@ def load(path: str | Path) -> ProjectConfig:
 
 def _check(document: Document) -> ProjectConfig | None:
     from potato_ray.config.data_checks import check_data
+    from potato_ray.config.notify_checks import check_notify
     from potato_ray.config.planned_checks import check_planned
     from potato_ray.config.project_checks import check_near_misses, check_pre_annotation
     from potato_ray.config.scheme_checks import check_schemes
@@ -43,6 +44,7 @@ def _check(document: Document) -> ProjectConfig | None:
         check_data,
         check_training,
         check_trainers,
+        check_notify,
         check_pre_annotation,
         check_near_misses,
         check_planned,

@@ -84,9 +84,11 @@ def _env_value(value: str) -> str:
 
 
 def _web_address(value: str) -> str:
+    value = _no_blank(value)
     try:
         address = urlsplit(value)
-        usable = address.scheme in ("http", "https") and bool(address.hostname)
+        # A port that is none raises ValueError.
+        usable = address.scheme in ("http", "https") and bool(address.hostname) and address.port != 0
     except ValueError:
         usable = False
     if not usable:

@@ -5,12 +5,11 @@
 from __future__ import annotations
 
 import json
-import math
 import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from potato_ray.registry.runs import Run, clean, encode, to_json
+from potato_ray.registry.runs import Run, clean, encode, finite, to_json
 
 WARNINGS_MAX = 100
 """The most warnings kept on a run's row; the events hold all of them."""
@@ -85,9 +84,8 @@ def _body(said: Said) -> str:
 
 
 def _number(value: object, default: float) -> float:
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
-        return float(value)
-    return default
+    number = finite(value)
+    return default if number is None else number
 
 
 def apply(connection: sqlite3.Connection, run: Run, said: Sequence[Said]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import Any
 
 from potato_ray.errors import RunFailed
 from potato_ray.registry.potato_tables import corrected_items
-from potato_ray.registry.runs import to_json
+from potato_ray.registry.runs import finite, to_json
 
 
 @dataclass(frozen=True)
@@ -34,14 +33,8 @@ class StoredPrediction:
                 evidence=f"It reads {dict(body)!r}"[:300],
                 next_step="Start the run again; if it happens again, report it to the trainer's authors.",
             )
-        confidence = _confidence(body.get("confidence"))
+        confidence = finite(body.get("confidence"))
         return cls(str(body["instance_id"]), str(body["schema_name"]), payload, confidence)
-
-
-def _confidence(value: object) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        return None
-    return float(value)
 
 
 def put_split(connection: sqlite3.Connection, run: int, split: str, ids: Sequence[str]) -> None:
@@ -91,7 +84,7 @@ def put_predictions(
                 each.instance_id,
                 each.schema_name,
                 to_json(each.payload),
-                _confidence(each.confidence),
+                finite(each.confidence),
                 now,
             )
             for each in rows

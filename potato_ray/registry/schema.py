@@ -161,8 +161,19 @@ CREATE TABLE potato_ray_pushes (
 )""",
 )
 
+_NOTICES = """
+CREATE TABLE potato_ray_notices (
+    delivery_id TEXT PRIMARY KEY,
+    run_id TEXT NOT NULL,
+    facts TEXT NOT NULL,
+    created_at REAL NOT NULL,
+    tries INTEGER NOT NULL DEFAULT 0,
+    next_try_at REAL NOT NULL
+) WITHOUT ROWID"""
+
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(1, "runs, predictions, reservations, pins, tokens, pushes", _FIRST),
+    Migration(2, "notices of ended runs", (_NOTICES,)),
 )
 
 

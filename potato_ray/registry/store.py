@@ -15,10 +15,11 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from potato_ray.bundle.split_names import ALL, UNLABELED
-from potato_ray.errors import Conflict
-from potato_ray.registry import events, items, potato_tables, prelabels, queue, retention, runs
+from potato_ray.errors import Conflict, NotFound
+from potato_ray.registry import events, items, notices, potato_tables, prelabels, queue, retention, runs
 from potato_ray.registry.connection import BUSY_TIMEOUT_S, CHUNK, open_writer, transaction
 from potato_ray.registry.items import StoredPrediction
+from potato_ray.registry.notices import Notice
 from potato_ray.registry.prelabels import Chunk, Decide, Pair, Progress
 from potato_ray.registry.runs import NewRun, Reservation, Reserved, Run
 from potato_ray.registry.schema import migrate
@@ -31,7 +32,8 @@ class Registry:
     """Runs, queue, reservations and predictions of one project.
 
     `path` is `<task_dir>/project.sqlite`, `project` the annotation_task_name, `clock` gives epoch
-    seconds UTC. `open` first, and then use it on that thread alone.
+    seconds UTC. With `notices` the end of each run leaves a notice that is to be delivered. `open`
+    first, and then use it on that thread alone.
     """
 
     def __init__(
@@ -40,9 +42,12 @@ class Registry:
         project: str,
         clock: Callable[[], float] = time.time,
         busy_timeout_s: float = BUSY_TIMEOUT_S,
+        *,
+        notices: bool = False,
     ) -> None:
         self.path = path
         self.project = project
+        self._keeps_notices = notices
         self._clock = clock
         self._busy_timeout_s = busy_timeout_s
         self._opened: sqlite3.Connection | None = None
@@ -169,6 +174,7 @@ class Registry:
             run = queue.fenced(connection, run_id, attempt)
             run = queue.transition(connection, run, new_state, fields, self._clock())
             self._mirror(run)
+            self._announce(run)
         if run.ended and run.state is not State.SUCCESS:
             self._drop_predictions(run_id)
         return run
@@ -190,11 +196,43 @@ class Registry:
         with transaction(self._connection) as connection:
             run = queue.request_cancel(connection, queue.find(connection, run_id), self._clock())
             self._mirror(run)
+            self._announce(run)
         return run
+
+    def _announce(self, run: Run) -> None:
+        """In the transaction that may have ended the run."""
+        if run.ended and self._keeps_notices:
+            notices.put(self._connection, run, self._clock())
 
     def _mirror(self, run: Run) -> None:
         folder = str(self.path.parent.absolute() / run.artifact_dir) if run.artifact_dir else ""
         potato_tables.mirror_run(self._connection, run, folder)
+
+    # Notices of ended runs
+
+    def first_notice(self) -> Notice | None:
+        """The notice whose next try is the earliest; None when all are delivered or given up."""
+        return notices.first(self._connection)
+
+    def postpone_notice(self, notice: Notice, next_try_at: float, message: str) -> None:
+        """A try failed: it is counted, the next one is at `next_try_at`, and the run's log says so."""
+        with transaction(self._connection) as connection:
+            notices.postpone(connection, notice.delivery_id, next_try_at)
+            self._log(notice.run_id, message, "info")
+
+    def settle_notice(self, notice: Notice, message: str, level: str = "info") -> None:
+        """A notice was delivered or, at level warning, given up; the run's log says so."""
+        with transaction(self._connection) as connection:
+            notices.remove(connection, notice.delivery_id)
+            self._log(notice.run_id, message, level)
+
+    def _log(self, run_id: str, message: str, level: str) -> None:
+        try:
+            run = queue.find(self._connection, run_id)
+        except NotFound:
+            return  # its record was pruned
+        said = {"event": "log", "level": level, "message": message}
+        events.note(self._connection, run, said, self._clock())
 
     # GPUs
 

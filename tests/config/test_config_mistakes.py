@@ -156,7 +156,10 @@ TRAINING = [
     ),
     # notify, tiling
     ("notify: {url: 'ftp://x', secret_env: S}  # !", "notify.url", "must be an http:// or https:// address"),
-    ("notify: {url: 'https://x'}  # !", "notify.secret_env", "model_training.notify needs it"),
+    ("notify: {secret_env: S}  # !", "notify.url", "model_training.notify needs it"),
+    ("notify: {url: 'https://x:99999/'}  # !", "notify.url", "must be an http:// or https:// address"),
+    ("notify: {url: 'https:///hook'}  # !", "notify.url", "must be an http:// or https:// address"),
+    ("notify: {url: 'https://x y/'}  # !", "notify.url", "must not contain blanks"),
     ("notify: {url: 'https://x', secret_env: se-cret}  # !", "notify.secret_env", "environment variable"),
     ("notify: {url: 'https://x', secret_env: S, to: me}  # !", "notify.to", "no such key"),
     ("tiling: {enabled: 1}  # !", "tiling.enabled", "must be auto, true or false"),

@@ -1,0 +1,138 @@
+"""Admission: which waiting run may start, oldest first, and what becomes of one that may not any more."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+from typing import TYPE_CHECKING
+
+from potato_ray.actors.failures import passes_by_itself, unexpected
+from potato_ray.backends.base import Placement, Refusal
+from potato_ray.config.models import ModelTraining
+from potato_ray.errors import PotatoRayError, StartRefused
+from potato_ray.registry.runs import NewRun, Reservation, Run
+from potato_ray.registry.states import State
+from potato_ray.starting import StartPlan, StartRequest, plan_start, request_of
+
+if TYPE_CHECKING:
+    from potato_ray.actors.controller import RunController
+
+logger = logging.getLogger(__name__)
+
+
+class Admission:
+    """Takes runs into the queue and out of it; those that begin are handed to `controller.follow`."""
+
+    def __init__(self, controller: RunController) -> None:
+        self.controller = controller
+        self.registry = controller.registry
+
+    @property
+    def _training(self) -> ModelTraining:
+        return self.controller.config.model_training
+
+    async def enqueue(self, request: StartRequest) -> Run:
+        """Put a run into the queue. Raises StartRefused."""
+        plan = plan_start(self.controller.config, request)
+        return await self.controller.write(
+            self.registry.create_run,
+            _new_run(request, plan, self._training.split_seed),
+            queue_max=self._training.queue_max,
+            allow_queue=request.queue,
+            max_concurrent=self._training.max_concurrent_runs,
+        )
+
+    async def admit(self) -> bool:
+        """Start waiting runs while there is room. True when one waits for a place."""
+        waits = False
+        for run in await self.controller.write(self.registry.queued):
+            if self.controller.busy >= self._training.max_concurrent_runs or self.controller.stopping:
+                return waits
+            try:
+                waits = await self._try_to_start(run) or waits
+            except PotatoRayError as error:
+                if passes_by_itself(error):
+                    return True
+                await self._refuse(run, error)
+            except sqlite3.OperationalError as error:
+                if not passes_by_itself(error):
+                    raise
+                return True
+            except Exception:
+                logger.exception("run %s could not be started", run.run_id)
+                await self._refuse(run, unexpected("The run could not be started"))
+        return waits
+
+    async def _try_to_start(self, run: Run) -> bool:
+        plan = self._plan_again(run)
+        backend = self.controller.backend(run.backend)
+        taken = await self.controller.write(self.registry.taken, run.backend)
+        placement = await asyncio.to_thread(backend.place, taken, uses_gpu=plan.uses_gpu)
+        if isinstance(placement, Refusal):
+            await self._wait_for_place(run, placement)
+            return True
+        begun = await self.controller.write(
+            self.registry.begin,
+            run.run_id,
+            _reservation(run.backend, placement),
+            self._training.max_concurrent_runs,
+        )
+        if begun is not None:
+            self.controller.follow(begun, placement)
+        return False
+
+    async def _wait_for_place(self, run: Run, refusal: Refusal) -> None:
+        """Say in the step line what the run waits for. Raises PotatoRayError when waiting does not help."""
+        if not refusal.wait:
+            raise PotatoRayError(
+                refusal.message,
+                code=refusal.code,
+                evidence=refusal.evidence,
+                next_step=refusal.next_step,
+            )
+        await self.controller.write(
+            self.registry.note_progress, run.run_id, run.attempt, refusal.message, 0, 0
+        )
+
+    def _plan_again(self, run: Run) -> StartPlan:
+        try:
+            return plan_start(self.controller.config, request_of(run))
+        except StartRefused as refusal:
+            raise PotatoRayError(
+                f"The configuration has changed since the run was queued. {refusal.message}",
+                code="invalid_when_dequeued",
+                evidence=refusal.evidence,
+                next_step=refusal.next_step,
+            ) from refusal
+
+    async def _refuse(self, run: Run, error: PotatoRayError) -> None:
+        await self.controller.write(
+            self.registry.transition,
+            run.run_id,
+            run.attempt,
+            State.ERROR,
+            error=error.message,
+            error_code=error.code,
+            error_evidence=error.evidence,
+            error_next_step=error.next_step,
+        )
+        self.controller.wake()
+
+
+def _new_run(request: StartRequest, plan: StartPlan, split_seed: int) -> NewRun:
+    return NewRun(
+        trainer=plan.trainer.name,
+        schemas=tuple(scheme.name for scheme in plan.schemes),
+        kinds=tuple(scheme.kind or "" for scheme in plan.schemes),
+        params=dict(request.params),
+        backend=plan.backend,
+        trigger=request.trigger,
+        accept_licence=request.accept_licence,
+        idempotency_key=request.idempotency_key,
+        split_seed=split_seed,
+    )
+
+
+def _reservation(backend: str, placement: Placement) -> Reservation:
+    return Reservation(backend=backend, gpu_uuids=placement.gpu_uuids, device=placement.device)
