@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
-from fastapi.responses import FileResponse, RedirectResponse
+import time
+from typing import Annotated
+from urllib.parse import urlencode
 
+from fastapi import APIRouter, Query
+from fastapi.responses import FileResponse, RedirectResponse, Response
+
+from potato_ray.registry.runs import Run
+from potato_ray.registry.states import State
+from potato_ray.server import views
+from potato_ray.server.access import Admin
+from potato_ray.server.context import Context, ServerContext
+from potato_ray.server.overview import overview
+from potato_ray.server.rendering import page
 from potato_ray.server.static_files import FOLDER
+from potato_ray.trainers.registry import trainer_names
+
+RUNS_SHOWN = 50
+MOST_RUNS_SHOWN = 500
+FILTERS_FROM = 8
+"""So many runs make it worth while to choose among them."""
 
 router = APIRouter(include_in_schema=False)
 
@@ -22,3 +39,47 @@ def to_the_training_page() -> RedirectResponse:
 def icon() -> FileResponse:
     """What browsers ask for by themselves."""
     return FileResponse(FOLDER / "favicon.svg", media_type="image/svg+xml")
+
+
+@router.get("/admin/training", dependencies=[Admin])
+def training_page(
+    context: Context,
+    status: Annotated[str, Query(max_length=40)] = "",
+    trainer: Annotated[str, Query(max_length=255)] = "",
+    limit: Annotated[int, Query(ge=1, le=MOST_RUNS_SHOWN)] = RUNS_SHOWN,
+) -> Response:
+    """The form, what is going on, and the runs; `status` and `trainer` choose among the runs."""
+    runs = context.reader.runs(limit + 1, status or None, trainer or None)
+    return page(
+        "training.html",
+        project=context.config.annotation_task_name,
+        here="training",
+        findings=context.findings,
+        trouble=views.trouble_of(context),
+        now=overview(context, context.reader.snapshot(), time.time()),
+        form=views.start_form(context.config),
+        rows=[views.row_of(run) for run in runs[:limit]],
+        more=_more(status, trainer) if len(runs) > limit and limit < MOST_RUNS_SHOWN else "",
+        filters=_filters(context, runs, status, trainer),
+        blank=views.BLANK_RUN,
+        key_metrics=views.key_metrics,
+        waiting_label=views.waiting_label,
+    )
+
+
+def _more(status: str, trainer: str) -> str:
+    return (
+        f"/admin/training?{urlencode({'status': status, 'trainer': trainer, 'limit': MOST_RUNS_SHOWN})}#runs"
+    )
+
+
+def _filters(context: ServerContext, runs: list[Run], status: str, trainer: str) -> views.Filters:
+    active = bool(status or trainer)
+    return views.Filters(
+        offered=active or len(runs) >= FILTERS_FROM,
+        active=active,
+        status=status,
+        trainer=trainer,
+        statuses=(*(state.value for state in State if state is not State.OFFERED), "cancelling"),
+        trainers=tuple(sorted({*trainer_names(), *(run.trainer for run in runs)})),
+    )

@@ -1,0 +1,43 @@
+// @ts-check
+/** What is wrong with a field, said at the field. */
+
+import { piece } from "./pieces.js";
+
+const CONTROLS = "input, select, textarea";
+
+/** @param {HTMLElement} field @param {string} text */
+export function showError(field, text) {
+  const control = field.querySelector(CONTROLS);
+  if (!control) return;
+  const id = `${control.id}--error`;
+  document.getElementById(id)?.remove();
+  field.append(piece("p", { class: "field-error", id }, text));
+  control.setAttribute("aria-invalid", "true");
+  control.setAttribute("aria-describedby", `${id} ${describedBy(control)}`.trim());
+}
+
+/** @param {Element} control */
+const describedBy = (control) =>
+  (control.getAttribute("aria-describedby") ?? "")
+    .split(" ")
+    .filter((id) => id && !id.endsWith("--error"))
+    .join(" ");
+
+/** @param {HTMLElement} form */
+export function clearErrors(form) {
+  form.querySelector("#start-problem")?.replaceChildren();
+  for (const each of form.querySelectorAll(".field-error")) each.remove();
+  for (const control of form.querySelectorAll('[aria-invalid="true"]')) {
+    control.removeAttribute("aria-invalid");
+    const rest = describedBy(control);
+    if (rest) control.setAttribute("aria-describedby", rest);
+    else control.removeAttribute("aria-describedby");
+  }
+}
+
+/** Go to the first field that is wrong, unfolding what hides it. @param {HTMLElement} form */
+export function showFirst(form) {
+  const first = /** @type {HTMLElement | null} */ (form.querySelector('[aria-invalid="true"]'));
+  first?.closest("details")?.setAttribute("open", "");
+  first?.focus();
+}

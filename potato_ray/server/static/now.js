@@ -1,0 +1,196 @@
+// @ts-check
+/** The section `Now`: what runs and what waits, drawn from one status and nothing else. */
+
+import { notice, piece, say } from "./pieces.js";
+import { duration, number } from "./wording.js";
+
+const KEY_METRICS = 6;
+const SAY_EVERY_MS = 6_000;
+const RUNS = "/admin/training/runs/";
+
+/** @param {string} id */
+const byId = (id) => /** @type {HTMLElement} */ (document.getElementById(id));
+
+/** @param {Element} card @param {string} name */
+const part = (card, name) => /** @type {HTMLElement} */ (card.querySelector(`[data-part="${name}"]`));
+
+/** Draw a status. @param {any} status */
+export function drawNow(status) {
+  fill(byId("active"), "card-template", status.runs, fillCard);
+  fill(byId("waiting-list"), "waiting-template", status.queue, fillWaiting);
+  byId("active").hidden = status.runs.length === 0;
+  byId("waiting").hidden = status.queue.length === 0;
+  byId("idle").hidden = status.runs.length + status.queue.length > 0;
+  drawTrouble(status);
+}
+
+/**
+ * One child for each run, in their order. A child that is there already stays, with its focus.
+ * @param {HTMLElement} list @param {string} template @param {any[]} runs
+ * @param {(child: HTMLElement, run: any) => void} fillChild
+ */
+function fill(list, template, runs, fillChild) {
+  const wanted = new Set(runs.map((run) => run.run_id));
+  for (const child of [...list.children]) {
+    if (!wanted.has(/** @type {HTMLElement} */ (child).dataset.run)) remove(/** @type {HTMLElement} */ (child));
+  }
+  runs.forEach((run, at) => {
+    const found = [...list.children].find((each) => /** @type {HTMLElement} */ (each).dataset.run === run.run_id);
+    const child = /** @type {HTMLElement} */ (found ?? fresh(template, run));
+    fillChild(child, run);
+    if (list.children[at] !== child) list.insertBefore(child, list.children[at] ?? null);
+  });
+}
+
+/** The focus of what goes moves to the section's heading, and not to the top of the page.
+ *  @param {HTMLElement} child */
+function remove(child) {
+  const focused = child.contains(document.activeElement);
+  child.remove();
+  if (focused) focusHeading();
+}
+
+export function focusHeading() {
+  const heading = byId("now-heading");
+  heading.tabIndex = -1;
+  heading.focus();
+}
+
+/** @param {string} template @param {any} run */
+function fresh(template, run) {
+  const { content } = /** @type {HTMLTemplateElement} */ (document.getElementById(template));
+  const child = /** @type {HTMLElement} */ (content.firstElementChild?.cloneNode(true));
+  child.dataset.run = run.run_id;
+  const link = part(child, "link");
+  link.setAttribute("href", RUNS + encodeURIComponent(run.run_id));
+  link.textContent = nameOf(run);
+  /** @type {HTMLElement} */ (child.querySelector("[data-cancel]")).dataset.cancel = run.run_id;
+  return child;
+}
+
+/** @param {any} run */
+export const nameOf = (run) => `${run.trainer} on ${run.schemas.join(", ")}`;
+
+/** @param {HTMLElement} card @param {any} run */
+function fillCard(card, run) {
+  const status = part(card, "status");
+  say(status, run.status);
+  status.className = `status status-${run.status}`;
+  say(part(card, "step"), stepOf(run));
+  fillMeter(card, run);
+  fillMetrics(part(card, "metrics"), run.metrics);
+  fillWarnings(part(card, "warnings"), run.warnings);
+  say(part(card, "place"), [run.backend, run.device].filter(Boolean).join(" · "));
+  say(part(card, "elapsed"), duration(run.elapsed_s));
+  const cancel = /** @type {HTMLElement} */ (card.querySelector("[data-cancel]"));
+  if (run.status === "cancelling" && cancel === document.activeElement) focusHeading();
+  cancel.hidden = run.status === "cancelling";
+}
+
+/** @param {any} run */
+const stepOf = (run) => run.step || run.phase || run.status;
+
+/** @param {HTMLElement} card @param {any} run */
+function fillMeter(card, run) {
+  const known = run.total > 0;
+  part(card, "meter").hidden = !known;
+  if (!known) return;
+  const progress = /** @type {HTMLProgressElement} */ (part(card, "progress"));
+  progress.max = run.total;
+  progress.value = run.current;
+  say(part(card, "figures"), figuresOf(run));
+}
+
+/** @param {any} run */
+function figuresOf(run) {
+  const left = run.eta_s === null ? "" : `, about ${duration(run.eta_s)} left`;
+  return `${number(run.current)} of ${number(run.total)}${left}`;
+}
+
+/** @param {HTMLElement} list @param {Record<string, unknown>} metrics */
+function fillMetrics(list, metrics) {
+  const shown = Object.entries(metrics)
+    .filter(([, value]) => value !== null)
+    .sort(([a], [b]) => Number(a.startsWith("n_")) - Number(b.startsWith("n_")) || (a < b ? -1 : 1))
+    .slice(0, KEY_METRICS);
+  list.hidden = shown.length === 0;
+  list.replaceChildren(
+    ...shown.map(([name, value]) => piece("div", {}, piece("dt", {}, name), piece("dd", {}, number(value)))),
+  );
+}
+
+/** @param {HTMLElement} list @param {string[]} warnings */
+function fillWarnings(list, warnings) {
+  list.hidden = warnings.length === 0;
+  if (list.children.length === warnings.length) return;
+  list.replaceChildren(...warnings.map((each) => piece("li", {}, each)));
+}
+
+/** @param {HTMLElement} row @param {any} run */
+function fillWaiting(row, run) {
+  say(part(row, "status"), run.position ? `waiting #${run.position}` : "waiting for an agent");
+  say(part(row, "place"), `on ${run.backend}`);
+}
+
+/** @type {Record<string, [string, string]>} */
+const PHASES = {
+  starting: ["The server is starting.", "A run that is started now begins as soon as Ray is up."],
+  restarting: [
+    "The controller is being restarted.",
+    "Runs under way go on; what is shown here may be a few seconds old.",
+  ],
+  stopping: ["The server is stopping.", "Nothing can be started any more."],
+};
+
+/** @param {any} status */
+function drawTrouble(status) {
+  const place = byId("trouble");
+  const key = JSON.stringify([status.controller, status.errors]);
+  if (place.dataset.drawn === key) return;
+  place.dataset.drawn = key;
+  place.replaceChildren(...troubles(status));
+}
+
+/** @param {any} status @returns {Node[]} */
+function troubles({ controller, errors }) {
+  if (controller === "failed") {
+    const { error = "Ray did not start.", evidence, next_step } = errors[0] ?? {};
+    return [notice("error", `Runs cannot be started: ${error}`, evidence, next_step)];
+  }
+  return PHASES[controller] ? [notice("busy", ...PHASES[controller])] : [];
+}
+
+/** How a run ended, until the next one does. @param {any} run */
+export function drawEnded(run) {
+  const level = { success: "good", error: "error", interrupted: "warning" }[run.status] ?? "busy";
+  const link = piece("a", { href: RUNS + encodeURIComponent(run.run_id) }, "Open the run");
+  byId("ended").replaceChildren(notice(level, endSentence(run), run.error, link));
+}
+
+/** @param {any} run */
+export function endSentence(run) {
+  const { headline } = run;
+  const score = headline ? `: held-out ${headline.split} ${headline.metric} ${headline.value.toFixed(3)}` : "";
+  const ended = { success: "has finished", error: "has failed", cancelled: "was cancelled" }[run.status];
+  return `${nameOf(run)} ${ended ?? "was interrupted"}${score}.`;
+}
+
+let spokenAt = 0;
+/** @type {ReturnType<typeof setTimeout> | undefined} */
+let later;
+
+/**
+ * For those who listen: what changed, at most every few seconds, and only the newest.
+ * @param {string} text @param {{now?: boolean}} [how]
+ */
+export function announce(text, { now = false } = {}) {
+  clearTimeout(later);
+  const wait = now ? 0 : Math.max(0, spokenAt + SAY_EVERY_MS - Date.now());
+  later = setTimeout(() => {
+    spokenAt = Date.now();
+    say(byId("said"), text);
+  }, wait);
+}
+
+/** @param {any} status */
+export const stepSentence = (status) => (status.runs[0] ? `${nameOf(status.runs[0])}: ${stepOf(status.runs[0])}` : "");

@@ -1,0 +1,117 @@
+// @ts-check
+/** The state of things, from the server's stream; by asking every few seconds when the stream fails. */
+
+import { Refused, call } from "./api.js";
+
+const STREAM = "/admin/training/api/stream";
+const POLL_MS = 3_000;
+const SILENT_MS = 45_000;
+const STREAM_AGAIN_MS = 20_000;
+
+/**
+ * Tell `onStatus` the newest status as often as it changes, and `onConnection` how the server is reached:
+ * live, polling, lost or logged-out. While nobody looks at the page nothing is asked.
+ * @param {{onStatus: (status: any) => void, onConnection: (how: string) => void}} tell
+ */
+export function follow(tell) {
+  const follower = new Follower(tell);
+  document.addEventListener("visibilitychange", () => follower.wanted(!document.hidden));
+  window.addEventListener("pagehide", () => follower.wanted(false));
+  window.addEventListener("pageshow", () => follower.wanted(!document.hidden));
+  follower.wanted(!document.hidden);
+  return follower;
+}
+
+class Follower {
+  /** @param {{onStatus: (status: any) => void, onConnection: (how: string) => void}} tell */
+  constructor(tell) {
+    this.tell = tell;
+    /** @type {EventSource | null} */
+    this.source = null;
+    /** @type {ReturnType<typeof setTimeout> | undefined} */
+    this.poll = undefined;
+    /** @type {ReturnType<typeof setTimeout> | undefined} */
+    this.silence = undefined;
+    this.on = false;
+    this.asked = 0;
+    this.streamFailedAt = 0;
+  }
+
+  /** @param {boolean} on */
+  wanted(on) {
+    if (on === this.on) return;
+    this.on = on;
+    if (on) this.open();
+    else this.close();
+  }
+
+  /** Ask once, now: something was changed from here. */
+  async refresh() {
+    const number = ++this.asked;
+    try {
+      const status = await call("/status", { signal: AbortSignal.timeout(10_000) });
+      // An answer that something newer has overtaken is not news.
+      if (number === this.asked && this.on) this.tell.onStatus(status);
+      return "polling";
+    } catch (error) {
+      return error instanceof Refused && error.status === 401 ? "logged-out" : "lost";
+    }
+  }
+
+  open() {
+    const source = new EventSource(STREAM);
+    this.source = source;
+    source.addEventListener("status", (event) => this.heard(JSON.parse(event.data)));
+    source.addEventListener("run", () => this.listen());
+    source.onerror = () => this.failed();
+    this.listen();
+  }
+
+  close() {
+    this.source?.close();
+    this.source = null;
+    clearTimeout(this.poll);
+    clearTimeout(this.silence);
+    this.poll = this.silence = undefined;
+  }
+
+  /** @param {any} status */
+  heard(status) {
+    this.asked += 1;
+    clearTimeout(this.poll);
+    this.poll = undefined;
+    this.listen();
+    this.tell.onConnection("live");
+    this.tell.onStatus(status);
+  }
+
+  /** A connection may be dead without saying so: after a while of silence, ask. */
+  listen() {
+    clearTimeout(this.silence);
+    this.silence = setTimeout(() => this.failed(), SILENT_MS);
+  }
+
+  failed() {
+    this.source?.close();
+    this.source = null;
+    clearTimeout(this.silence);
+    this.streamFailedAt = Date.now();
+    if (this.on && this.poll === undefined) this.ask();
+  }
+
+  async ask() {
+    this.poll = setTimeout(() => {}, 0);
+    const how = await this.refresh();
+    if (!this.on || this.source) return;
+    this.tell.onConnection(how);
+    this.poll = setTimeout(() => this.next(how), POLL_MS);
+  }
+
+  /** @param {string} how */
+  next(how) {
+    this.poll = undefined;
+    const due = Date.now() - this.streamFailedAt > STREAM_AGAIN_MS;
+    if (how === "polling" && due) this.open();
+    else this.ask();
+  }
+}

@@ -1,0 +1,82 @@
+"""The system's own Chromium, and a server in a thread for it to look at."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI
+from parts import need_command
+from playwright.sync_api import Browser, Page, sync_playwright
+
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+UP_S = 20.0
+WIDE = {"width": 1280, "height": 900}
+NARROW = {"width": 390, "height": 844}
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """A browser; a machine without Chromium skips the test, CI fails it."""
+    path = need_command("chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@contextmanager
+def page_of(
+    browser: Browser, url: str, *, size: dict[str, int] | None = None, scheme: str = "light", **options: Any
+) -> Iterator[Page]:
+    """A fresh page of a size, light or dark, with a clear cookie jar. An error of its scripts fails the test."""
+    context = browser.new_context(
+        viewport=size or WIDE, color_scheme=scheme, base_url=url, locale="en-GB", **options
+    )
+    context.set_default_timeout(15_000)
+    page = context.new_page()
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    try:
+        yield page
+    finally:
+        context.close()
+    assert errors == [], errors
+
+
+@contextmanager
+def served(app: FastAPI) -> Iterator[str]:
+    """The address of an application that a thread serves."""
+    # Streams last for ever: the end does not wait for them.
+    config = uvicorn.Config(
+        app, host="127.0.0.1", port=0, log_level="warning", lifespan="on", timeout_graceful_shutdown=1
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    deadline = time.monotonic() + UP_S
+    while not server.started:
+        assert thread.is_alive(), "the server did not come up"
+        assert time.monotonic() < deadline, "the server did not come up in time"
+        time.sleep(0.02)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.should_exit = True
+        thread.join(timeout=15)
+        assert not thread.is_alive()
