@@ -1,0 +1,130 @@
+"""Files of a run brought home: whole or not at all, and never outside the folder that was named."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO
+
+from potato_ray.client import calls
+from potato_ray.client.answers import Answer, not_ours
+from potato_ray.client.effects import Flow, do, read
+from potato_ray.client.failures import NotFound, ServerUnavailable, UnsafePath
+from potato_ray.client.flows import several
+from potato_ray.client.patience import Patience
+from potato_ray.client.records import Artifact
+
+REQUESTS_A_FILE = 5
+_STRANGE = re.compile(r"[\x00-\x1f\x7f\\]")
+
+
+def download(
+    run_id: str, wanted: str | Iterable[str] | None, folder: str | os.PathLike[str], patience: Patience
+) -> Flow[list[Path]]:
+    """Fetch files of a run into `folder`; the paths that they have there, in the order of the list.
+
+    `wanted` is a path as the list names it, a folder in it, or several of them; None: all files.
+    """
+    listed = yield from several(Artifact, calls.artifacts(run_id), "artifacts", patience)
+    names = _chosen(run_id, [each.path for each in listed], wanted)
+    root = Path(folder)
+    targets = [(name, destination(root, name)) for name in names]
+    for name, path in targets:
+        yield from _Download(run_id, name, path, patience).fetch()
+    return [path for _, path in targets]
+
+
+def _chosen(run_id: str, listed: list[str], wanted: str | Iterable[str] | None) -> list[str]:
+    if wanted is None:
+        return listed
+    chosen: list[str] = []
+    has = ", ".join(listed[:20]) + (" and more" if len(listed) > 20 else "")
+    for name in [wanted] if isinstance(wanted, str) else list(wanted):
+        below = name.rstrip("/") + "/"
+        found = [path for path in listed if path == name or path.startswith(below)]
+        if not found:
+            raise NotFound(
+                f"Run {run_id} has no file {name}.",
+                code="unknown_artifact",
+                evidence=f"It has {has or 'none'}.",
+                next_step="Name one of its artifacts().",
+            )
+        chosen += found
+    return list(dict.fromkeys(chosen))
+
+
+def destination(root: Path, name: str) -> Path:
+    """Where the file `name` of a run comes to lie below `root`; raises UnsafePath when it leads out."""
+    parts = name.split("/")
+    if any(part in ("", ".", "..") for part in parts) or _STRANGE.search(name) or Path(name).drive:
+        raise _unsafe(name, "The name leads out of a folder, or has characters that file names lack.")
+    path = root.joinpath(*parts)
+    # A link that lies in the folder already could lead elsewhere.
+    if not path.parent.resolve().is_relative_to(root.resolve()):
+        raise _unsafe(name, f"{path.parent} leads to {path.parent.resolve()}.")
+    return path
+
+
+def _unsafe(name: str, evidence: str) -> UnsafePath:
+    return UnsafePath(
+        f"The file {name!r} would be written outside the folder."[:300],
+        evidence=evidence,
+        next_step="Do not trust this server, or download into an empty folder.",
+    )
+
+
+@dataclass
+class _Download:
+    """One file: into a .part file beside it, which gets its name when it is complete."""
+
+    run_id: str
+    name: str
+    path: Path
+    patience: Patience
+    etag: str = ""
+    received: int = 0
+
+    def fetch(self) -> Flow[None]:
+        part = self.path.with_name(f".{secrets.token_hex(6)}.part")
+        yield from do(lambda: self.path.parent.mkdir(parents=True, exist_ok=True))
+        try:
+            with part.open("xb") as file:
+                yield from self._fill(file)
+            yield from do(lambda: part.replace(self.path))
+        finally:
+            part.unlink(missing_ok=True)
+
+    def _fill(self, file: BinaryIO) -> Flow[None]:
+        """Write the file, going on where the connection broke off, in at most REQUESTS_A_FILE requests."""
+        for requests_left in reversed(range(REQUESTS_A_FILE)):
+            try:
+                yield from self._take(file)
+                return
+            except ServerUnavailable:
+                if not requests_left:
+                    raise
+
+    def _take(self, file: BinaryIO) -> Flow[None]:
+        goes_on = bool(self.etag and self.received)
+        asked = {"Range": f"bytes={self.received}-", "If-Range": self.etag} if goes_on else {}
+        answer = yield from self.patience.insist_open(calls.artifact(self.run_id, self.name, asked))
+        if answer.status != 206:
+            self.received = file.seek(0)
+            file.truncate()
+        elif not answer.headers.get("content-range", "").startswith(f"bytes {self.received}-"):
+            raise not_ours(answer, f"the part from byte {self.received} on")
+        self.etag = _strong(answer)
+        while (piece := (yield from read())) is not None:
+            yield from do(partial(file.write, piece))
+            self.received += len(piece)
+
+
+def _strong(answer: Answer) -> str:
+    """The ETag that a part may be asked for by; "" when there is none."""
+    etag = answer.headers.get("etag", "")
+    return "" if etag.startswith("W/") else etag

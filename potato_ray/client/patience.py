@@ -1,0 +1,80 @@
+"""How long a server that is away is put up with, and what is repeated meanwhile."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from potato_ray.client.answers import Answer, failure_of
+from potato_ray.client.calls import Call
+from potato_ray.client.effects import Flow, open_, pause, send
+from potato_ray.client.failures import ClientError, ServerUnavailable
+
+FIRST_PAUSE_S = 0.25
+LONGEST_PAUSE_S = 8.0
+ABSENT_S = 2.0
+"""A server that has not been there at all, as at a wrong address, is not waited for any longer."""
+
+
+@dataclass(frozen=True)
+class Patience:
+    """A server that went away is waited for `total_s` seconds, counted from the first failure."""
+
+    total_s: float
+    clock: Callable[[], float] = time.monotonic
+
+    def insist(self, call: Call) -> Flow[Answer]:
+        """The good answer to a call, which is repeated while the server is unavailable, if it may be."""
+        return (yield from self._repeated(call, send))
+
+    def insist_open(self, call: Call) -> Flow[Answer]:
+        """As `insist`; the body is left to read."""
+        return (yield from self._repeated(call, open_))
+
+    def _repeated(self, call: Call, attempt: Callable[[Call], Flow[Answer]]) -> Flow[Answer]:
+        waiting = Waiting(self)
+        while True:
+            try:
+                answer = yield from attempt(call)
+            except ServerUnavailable as unavailable:
+                failure: ClientError | None = unavailable
+            else:
+                failure = failure_of(answer)
+            if failure is None:
+                return answer
+            if not isinstance(failure, ServerUnavailable) or not _may_repeat(call, failure):
+                raise failure
+            yield from waiting.pause(failure)
+
+
+def _may_repeat(call: Call, failure: ServerUnavailable) -> bool:
+    """A command that never reached the controller has done nothing yet."""
+    return call.repeatable or failure.code in ("controller_unavailable", "server_unreachable")
+
+
+class Waiting:
+    """One spell of waiting for a server that is away."""
+
+    def __init__(self, patience: Patience) -> None:
+        self._patience = patience
+        self._since: float | None = None
+        self._pause_s = FIRST_PAUSE_S
+        self._was_there = False
+
+    def pause(self, failure: ServerUnavailable) -> Flow[None]:
+        """Wait as long as the server asks for, or twice as long as last time; raises `failure` at the end."""
+        now = self._patience.clock()
+        self._since = now if self._since is None else self._since
+        self._was_there |= failure.code != "server_unreachable"
+        left_s = self._since + self._limit_s - now
+        wait_s = self._pause_s if failure.retry_after_s is None else max(failure.retry_after_s, FIRST_PAUSE_S)
+        if wait_s > left_s:
+            raise failure
+        self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
+        yield from pause(wait_s)
+
+    @property
+    def _limit_s(self) -> float:
+        total_s = self._patience.total_s
+        return total_s if self._was_there else min(total_s, ABSENT_S)

@@ -1,0 +1,75 @@
+"""Where a server is, and the key that opens it."""
+
+from __future__ import annotations
+
+import ipaddress
+import warnings
+from dataclasses import dataclass, field
+
+import httpx
+
+from potato_ray.client.failures import ClientError, KeyInTheClear
+
+
+class Key:
+    """The admin key. Nothing that prints a Key shows it."""
+
+    def __init__(self, value: str) -> None:
+        if not (value.isascii() and value.isprintable()):
+            raise ClientError(
+                "The admin key has characters that no HTTP header can carry.",
+                code="key_unusable",
+                next_step="Use a key of printable ASCII characters, without line breaks.",
+            )
+        self._value = value
+
+    def __repr__(self) -> str:
+        return "Key(...)"
+
+    def header(self) -> dict[str, str]:
+        return {"X-API-Key": self._value}
+
+
+@dataclass(frozen=True)
+class Place:
+    """A server: `url` without a slash at its end and without user or password."""
+
+    url: str
+    key: Key | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, url: str, api_key: str | None) -> Place:
+        """Check an address. Warns when the key would go over plain http to another machine."""
+        try:
+            parsed = httpx.URL(url.strip())
+            parsed = parsed.copy_with(username=None, password=None, query=None, fragment=None)
+        except (httpx.InvalidURL, TypeError, ValueError):
+            parsed = httpx.URL("")
+        if parsed.scheme not in ("http", "https") or not parsed.host:
+            raise ClientError(
+                "This is no address of a server.",
+                code="bad_url",
+                next_step="Write it as http://127.0.0.1:8000 or https://potato.example.org.",
+            )
+        key = Key(api_key.strip()) if api_key and api_key.strip() else None
+        place = cls(str(parsed).rstrip("/"), key)
+        if key is not None and parsed.scheme == "http" and not place.is_loopback:
+            warnings.warn(_in_the_clear(parsed.host), KeyInTheClear, stacklevel=4)
+        return place
+
+    @property
+    def is_loopback(self) -> bool:
+        host = httpx.URL(self.url).host
+        if host == "localhost" or host.endswith(".localhost"):
+            return True
+        try:
+            return ipaddress.ip_address(host).is_loopback
+        except ValueError:
+            return False
+
+
+def _in_the_clear(host: str) -> str:
+    return (
+        f"The admin key goes over plain http to {host}, where everybody on the way can read it. "
+        "Use https, or an ssh tunnel to the server's machine and http://127.0.0.1."
+    )
