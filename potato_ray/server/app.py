@@ -3,24 +3,42 @@
 from __future__ import annotations
 
 from fastapi import FastAPI
+from starlette.middleware import Middleware
+from starlette.types import ASGIApp
 
 import potato_ray
 from potato_ray.server import openapi, problems
+from potato_ray.server.access import Keeper
+from potato_ray.server.bodies import Bodies
 from potato_ray.server.context import ServerContext
+from potato_ray.server.gate import Gate
 from potato_ray.server.routes import catalogue, health, login, pages, run_files, run_page, runs, status
+from potato_ray.server.sessions import Sessions
+from potato_ray.server.shields import Shields
 from potato_ray.server.static_files import PageFiles
+from potato_ray.server.throttle import Throttle
+
+
+class Application(FastAPI):
+    """The framework's, with Shields around the whole: added as its middleware they would miss a 500."""
+
+    def build_middleware_stack(self) -> ASGIApp:
+        return Shields(super().build_middleware_stack())
 
 
 def create_app(context: ServerContext) -> FastAPI:
     """The application of one project."""
-    app = FastAPI(
+    app = Application(
         title="potato_ray",
         version=potato_ray.__version__,
         # The interactive pages of FastAPI load their scripts from elsewhere, and ours work offline.
         docs_url=None,
         redoc_url=None,
+        middleware=[Middleware(Gate), Middleware(Bodies)],
     )
     app.state.context = context
+    sessions = Sessions(context.config.state_dir, context.admin_key)
+    app.state.keeper = Keeper(context, sessions, Throttle())
     problems.install(app)
     for group in (health, login, pages, run_page, catalogue, status, runs, run_files):
         app.include_router(group.router)
