@@ -92,9 +92,13 @@ def put_predictions(
     )
 
 
-def predictions(connection: sqlite3.Connection, run: int, chunk: int) -> Iterator[StoredPrediction]:
-    """The stored predictions of a run in order of item, read `chunk` rows at a time."""
-    after = ("", "")
+def predictions(
+    connection: sqlite3.Connection, run: int, chunk: int, after: tuple[str, str] = ("", "")
+) -> Iterator[StoredPrediction]:
+    """The stored predictions of a run in order of item, read `chunk` rows at a time.
+
+    They begin behind `after`, an item and a scheme.
+    """
     while True:
         rows = connection.execute(
             "SELECT instance_id, schema_name, payload, confidence FROM potato_ray_predictions"

@@ -83,27 +83,32 @@ def create(
     max_concurrent: int,
 ) -> Run:
     """Put a run in the queue; raises StartRefused (busy, queue_full). See Registry.create_run."""
+    free = max(0, max_concurrent - active(connection))
     repeated = _by_key(connection, new.idempotency_key)
     if repeated is not None:
-        return repeated
+        return _behind(repeated, free)
     waiting = _count(connection, "state = 'queued'")
-    waits = waiting > 0 or active(connection) >= max_concurrent
+    waits = waiting > 0 or free == 0
     if waits and not allow_queue:
         raise StartRefused(
             "A training run is already in progress.",
             code="busy",
             next_step="Wait for its end, cancel it, or start with queue: true.",
         )
-    if waits and waiting >= queue_max:
+    if waits and waiting - free >= queue_max:
         raise StartRefused(
-            f"{waiting} runs are waiting already.",
+            f"{max(0, waiting - free)} runs are waiting already.",
             code="queue_full",
             evidence=f"model_training.queue_max is {queue_max}.",
             next_step="Wait for a run to end, or cancel a waiting one.",
         )
     run_id = _insert(connection, project, new, now)
-    run = find(connection, run_id)
-    return run if waits else replace(run, position=0)
+    return _behind(find(connection, run_id), free)
+
+
+def _behind(run: Run, free: int) -> Run:
+    """The run with its place behind those that free slots are about to take out of the queue."""
+    return replace(run, position=max(0, run.position - free))
 
 
 def _by_key(connection: sqlite3.Connection, key: str | None) -> Run | None:

@@ -9,15 +9,26 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from potato_ray.errors import NotFound
-from potato_ray.registry import events, items, potato_tables, prelabels, queue, runs, schema, snapshot
+from potato_ray.registry import (
+    events,
+    items,
+    journal,
+    potato_tables,
+    prelabels,
+    queue,
+    runs,
+    schema,
+    snapshot,
+)
 from potato_ray.registry.connection import BUSY_TIMEOUT_S, CHUNK, open_reader
 from potato_ray.registry.items import StoredPrediction
+from potato_ray.registry.journal import Entry
 from potato_ray.registry.runs import Reserved, Run
 from potato_ray.registry.snapshot import Snapshot
 from potato_ray.registry.states import ACTIVE, State
@@ -141,16 +152,25 @@ class RegistryReader:
             seq = _seq(connection, run_id)
             return events.read(connection, seq, after, limit) if connection and seq else []
 
-    def predictions(self, run_id: str) -> Iterator[StoredPrediction]:
-        """The predictions of a run that are still stored, in order of item.
+    def journal(self, after: int, upto: int, limit: int = 200, run_id: str | None = None) -> list[Entry]:
+        """What happened in all runs, or in one: the first `limit` entries with after < number <= upto."""
+        with self._open() as connection:
+            return journal.read(connection, after, upto, limit, run_id) if connection else []
+
+    def predictions(
+        self, run_id: str, after: tuple[str, str] = ("", "")
+    ) -> Generator[StoredPrediction, None, None]:
+        """The predictions of a run that are still stored, in order of item; those behind `after`.
 
         All that the run made are in its artifacts/predictions.jsonl; those here go when a newer run
-        supersedes them or the run's pre-labels are withdrawn.
+        supersedes them or the run's pre-labels are withdrawn. The file stays open, on the thread that
+        asked first, until the iterator ends or is closed; `after` (an item and a scheme) takes up where
+        an earlier one stopped.
         """
         with self._open() as connection:
             seq = _seq(connection, run_id)
             if connection and seq:
-                yield from items.predictions(connection, seq, CHUNK)
+                yield from items.predictions(connection, seq, CHUNK, after)
 
     def last_seq(self, run_id: str) -> int:
         """How many worker events of the run's present attempt are stored; 0 for an unknown run."""

@@ -182,3 +182,11 @@ def test_a_run_that_is_being_finished_cannot_be_cancelled_any_more(registry, que
     with pytest.raises(Conflict, match="being scored and written back"):
         registry.request_cancel(run.run_id)
     assert registry.run(run.run_id).cancel_requested_at is None
+
+
+def test_a_run_that_is_about_to_leave_the_queue_takes_nobodys_place_in_it(queue_run) -> None:
+    assert [queue_run(queue_max=2).position for _ in range(3)] == [0, 1, 2]
+    with pytest.raises(StartRefused) as refused:
+        queue_run(queue_max=2)
+    assert refused.value.code == "queue_full"
+    assert refused.value.message == "2 runs are waiting already."
