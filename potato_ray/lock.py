@@ -1,7 +1,8 @@
 """One holder of a project at a time: a lock file, and a note of who holds it.
 
 The lock is the kernel's (flock), so it ends with its process, however that dies. The note,
-`<task_dir>/.potato_ray/server.json` (mode 0600), is how other commands find the holder.
+`<task_dir>/.potato_ray/server.json` (mode 0600), is how other commands find the holder: `pid`, `host`,
+`since` (epoch seconds UTC) and `purpose`, for a server `url` too, and `ray_address` while Ray is up.
 """
 
 from __future__ import annotations
@@ -82,11 +83,12 @@ class ProjectLock:
     def _held(self) -> Conflict:
         holder = read_json(self.note) or {}
         who = f"{holder.get('purpose', 'another process')}, process {holder.get('pid', 'unknown')}"
+        place = f" at {holder['url']}" if holder.get("url") else ""
         return Conflict(
             f"The project is in use by {who} on {holder.get('host', 'this machine')}.",
             code="project_in_use",
             evidence=f"It holds the lock {self.state_dir / 'lock'}.",
-            next_step="Use that one, or stop it and try again.",
+            next_step=f"Use that one{place}, or stop it and try again.",
         )
 
 

@@ -13,9 +13,10 @@ import ray.exceptions
 from potato_ray.actors import tasks
 from potato_ray.actors.failures import answer_of, forget, task_failure
 from potato_ray.backends.base import Placement
-from potato_ray.bundle.builder import BuildReport, BundleRequest
 from potato_ray.bundle.comparison import split_changes
 from potato_ray.bundle.reading import read_manifest
+from potato_ray.bundle.report import BuildReport
+from potato_ray.bundle.request import BundleRequest
 from potato_ray.errors import Cancelled
 from potato_ray.job.folder import JobFolder, write_json
 from potato_ray.job.spec import JobSpec, Limits

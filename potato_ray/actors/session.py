@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -11,12 +12,15 @@ from typing import Any
 from potato_ray.actors.embedded import EmbeddedRay, connect, namespace_of
 from potato_ray.config.models import ProjectConfig
 from potato_ray.errors import Conflict, PotatoRayError
-from potato_ray.job.folder import read_json
+from potato_ray.job import processes
+from potato_ray.job.folder import ProcessId, read_json
 from potato_ray.lock import ProjectLock
 
 READY_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 10.0
 ALIVE_TIMEOUT_S = 2.0
+END_TIMEOUT_S = 5.0
+RESTART_PATIENCE_S = 60.0
 REPEATED = frozenset({"ready", "stop"})
 REPEAT_AFTER_S = 0.2
 
@@ -24,25 +28,28 @@ REPEAT_AFTER_S = 0.2
 class Session:
     """Holds a project from `open` to `close`; use it in a `with` block.
 
+    A server does the same in parts: `hold`, then `bring_up` and `take_down` as often as Ray needs it,
+    then `close`. `warm` keeps a spare worker and what scores a run loaded ahead: a run starts and ends
+    sooner, for some 200 MB of memory.
+
     Raises Conflict when another process holds the project.
     """
 
-    def __init__(self, config: ProjectConfig, purpose: str) -> None:
+    def __init__(self, config: ProjectConfig, purpose: str, *, warm: bool = True) -> None:
         self.config = config
         self.purpose = purpose
+        self.warm = warm
         self.lock = ProjectLock(config.state_dir)
         self.cluster = EmbeddedRay(config.state_dir, namespace_of(config.task_dir))
+        self._facts: dict[str, str] = {}
         self._controller: Any = None
+        self._process: ProcessId | None = None
 
     def open(self) -> None:
         """Take the project and start everything. Takes 3 to 10 s."""
-        self.lock.acquire(self.purpose)
+        self.hold()
         try:
-            self.cluster.start(["local", *self.config.model_training.backends])
-            self.lock.describe(purpose=self.purpose, ray_address=self.cluster.address)
-            self._controller = _create(self.config)
-            self.call("ready", timeout_s=READY_TIMEOUT_S)
-            _warm_up()
+            self.bring_up()
         except BaseException:
             self.close()
             raise
@@ -50,12 +57,44 @@ class Session:
     def close(self) -> None:
         """Let go of what runs (launchers go on by themselves), stop Ray, give the project back."""
         try:
-            self._stop_controller()
+            self.take_down()
         finally:
-            try:
-                self.cluster.stop()
-            finally:
-                self.lock.release()
+            self.lock.release()
+
+    def hold(self) -> None:
+        """Take the project; nothing is started yet."""
+        self.lock.acquire(self.purpose)
+
+    def describe(self, **facts: str) -> None:
+        """Add to the note that other commands read, for instance the `url`."""
+        self._facts.update(facts)
+        self.lock.describe(purpose=self.purpose, **self._facts)
+
+    def bring_up(self, wanted: Callable[[], bool] = lambda: True) -> None:
+        """Start Ray and the controller; gives up between two steps when it is not `wanted` any more.
+
+        Raises what kept the controller from opening the registry, Conflict (controller_restarting)
+        without an answer from it, or what Ray raises. `take_down` is to be called then too.
+        """
+        self.cluster.start(["local", *self.config.model_training.backends])
+        if not wanted():
+            return
+        self._controller = _create(self.config, self.warm)
+        self._greet(READY_TIMEOUT_S)
+        self.describe(ray_address=self.cluster.address)
+        if self.warm:
+            _warm_up()
+
+    def take_down(self, *, answers: bool = True) -> None:
+        """Stop the controller and Ray. `answers`: whether the controller can be asked to stop by itself."""
+        try:
+            if answers:
+                self._stop_controller()
+        finally:
+            self._controller = None
+            self._facts.pop("ray_address", None)
+            self.cluster.stop()
+            self._end_process()
 
     def _stop_controller(self) -> None:
         if self._controller is None:
@@ -64,23 +103,56 @@ class Session:
             self.call("stop", timeout_s=STOP_TIMEOUT_S)
         except Exception:  # noqa: BLE001, S110 - Ray ends all the same, and the registry is durable
             pass
-        finally:
-            self._controller = None
+
+    def _end_process(self) -> None:
+        """See the controller's process end: two of them must never write the same registry."""
+        process, self._process = self._process, None
+        deadline = time.monotonic() + END_TIMEOUT_S
+        while process is not None and processes.is_alive(process):
+            if time.monotonic() > deadline:
+                processes.kill([process.pid])
+            time.sleep(0.02)
+
+    def _greet(self, timeout_s: float) -> None:
+        answer = self.call("ready", timeout_s=timeout_s)
+        self._process = processes.identify(answer["pid"])
 
     def call(self, method: str, *args: Any, timeout_s: float = 30.0) -> Any:
         """Call a method of the controller; raises what `call` raises."""
+        if self._controller is None:
+            raise _unanswered(method, "there is none at present")
         return call(self._controller, method, *args, timeout_s=timeout_s)
 
-    def is_alive(self) -> bool:
-        """Whether Ray and the controller answer, within a few seconds.
+    def insist(
+        self,
+        method: str,
+        *args: Any,
+        patience_s: float = RESTART_PATIENCE_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> Any:
+        """Call a command that may be repeated without harm until the controller has answered it.
+
+        A controller that is being restarted gets `patience_s`; after that its Conflict is raised.
+        """
+        deadline = clock() + patience_s
+        while True:
+            try:
+                return self.call(method, *args)
+            except Conflict as unanswered:
+                if unanswered.code != "controller_restarting" or clock() >= deadline:
+                    raise
+            self.call("ready", timeout_s=max(1.0, deadline - clock()))
+
+    def is_alive(self, timeout_s: float = ALIVE_TIMEOUT_S) -> bool:
+        """Whether Ray and the controller answer, each within `timeout_s`.
 
         Ray ends this process when its central server has been gone for a minute, and until then a
         controller may answer that can start nothing any more. So both are asked.
         """
         host, _, port = self.cluster.address.rpartition(":")
         try:
-            socket.create_connection((host, int(port)), timeout=ALIVE_TIMEOUT_S).close()
-            self.call("ready", timeout_s=ALIVE_TIMEOUT_S)
+            socket.create_connection((host, int(port)), timeout=timeout_s).close()
+            self._greet(timeout_s)
         except Exception:  # noqa: BLE001 - Ray's failures are of many kinds when its processes are gone
             return False
         return True
@@ -111,7 +183,7 @@ def call(controller: Any, method: str, *args: Any, timeout_s: float) -> Any:
             return ray.get(reference, timeout=max(0.1, deadline - time.monotonic()))
         except (ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError) as error:
             if method not in REPEATED or time.monotonic() > deadline:
-                raise _unanswered(method, error) from None
+                raise _unanswered(method, f"it ended with {type(error).__name__}") from None
             time.sleep(REPEAT_AFTER_S)
         except ray.exceptions.RayTaskError as error:
             if isinstance(error.cause, PotatoRayError):
@@ -154,14 +226,14 @@ def _controller() -> Any:
     return ray.get_actor(NAME)
 
 
-def _create(config: ProjectConfig) -> Any:
+def _create(config: ProjectConfig, keep_spare: bool) -> Any:
     import ray
 
     from potato_ray.actors.controller import NAME, RunController
 
     # Ray does not repeat calls by itself: a start that was in flight may have been written.
     actor = ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=0, max_concurrency=1000)(RunController)
-    return actor.options(name=NAME, lifetime="detached").remote(config)
+    return actor.options(name=NAME, lifetime="detached").remote(config, keep_spare)
 
 
 def _warm_up() -> None:
@@ -170,11 +242,11 @@ def _warm_up() -> None:
     warm_up.remote()
 
 
-def _unanswered(method: str, error: Exception) -> Conflict:
+def _unanswered(method: str, why: str) -> Conflict:
     return Conflict(
         "The controller was restarting or busy, and may or may not have taken the command.",
         code="controller_restarting",
-        evidence=f"The call '{method}' ended with {type(error).__name__}.",
+        evidence=f"The call '{method}' was not answered: {why}.",
         next_step="Look at the list of runs, then repeat the command if it is not there.",
     )
 

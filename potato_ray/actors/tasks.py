@@ -1,7 +1,8 @@
 """The Ray tasks of a run: build its bundle, supervise its worker, finish it.
 
 None is retried by Ray (max_retries=0): the controller submits a task again where that is safe. Each
-takes the controller's handle and reports to it; the controller alone writes the registry.
+takes the controller's handle and reports to it; the controller alone writes the registry. Numpy and
+what stands on it are imported when a task runs: the controller and the server load this module too.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ import ray.exceptions
 from potato_ray.actors.embedded import restore_home
 from potato_ray.backends.base import Directive, Job, Outcome
 from potato_ray.backends.making import make_backend
-from potato_ray.bundle.builder import BuildReport, BundleRequest, build
+from potato_ray.bundle.report import BuildReport
+from potato_ray.bundle.request import BundleRequest
 from potato_ray.config.models import ProjectConfig
 from potato_ray.errors import RunFailed
 from potato_ray.job.folder import JobFolder
@@ -71,8 +73,9 @@ class ControllerSink:
 
 @ray.remote(num_cpus=0, max_retries=0)
 def warm_up() -> None:
-    """Load what `finish_run` needs, so that the first run does not wait for it."""
+    """Load what building and scoring need, so that the first run does not wait for it."""
     restore_home()
+    import potato_ray.bundle.builder
     import potato_ray.scoring.report  # noqa: F401
 
 
@@ -82,6 +85,8 @@ def build_bundle(
 ) -> BuildReport:
     """Build the bundle into `folder`/bundle; stops soon after `folder`/cancel.json appears."""
     restore_home()
+    from potato_ray.bundle.builder import build
+
     job = JobFolder(folder)
     last = [0.0]
 

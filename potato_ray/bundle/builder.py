@@ -7,7 +7,6 @@ writes rows, so texts are never held in memory together.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from potato_ray.bundle.media import FOLDER as MEDIA_FOLDER
 from potato_ray.bundle.media import MediaLinks, is_media
 from potato_ray.bundle.plan import SplitPlan, plan_splits
 from potato_ray.bundle.reading import LABELS, MANIFEST, digest_of
+from potato_ray.bundle.report import BuildReport
 from potato_ray.bundle.request import BundleRequest
 from potato_ray.bundle.writing import SplitFiles, folder_in_place, write_object
 from potato_ray.errors import ProjectUnreadable, RunFailed
@@ -33,19 +33,6 @@ __all__ = ["BuildReport", "BundleRequest", "build"]
 
 Progress = Callable[[str, int, int], None]
 """Called with a step, how many are done, and of how many (0: not known)."""
-
-
-@dataclass(frozen=True)
-class BuildReport:
-    """What was built: the manifest, what people should know, and the items of each split in order.
-
-    `moved` are the items that were moved from val or test into train.
-    """
-
-    manifest: dict[str, Any]
-    warnings: tuple[str, ...]
-    splits: dict[str, list[str]]
-    moved: tuple[str, ...] = ()
 
 
 def build(

@@ -83,13 +83,31 @@ def validate(
 
 
 @app.command()
+def start(
+    config: ConfigArgument,
+    host: Annotated[str, typer.Option("--host", help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option("--port", help="The port to listen on; 0 takes a free one.", min=0, max=65535)
+    ] = 8000,
+    spare: Annotated[
+        bool,
+        typer.Option("--spare/--no-spare", help="Keep what a run needs loaded ahead, for 200 MB of memory."),
+    ] = True,
+) -> None:
+    """Serve the project: the Training page, its API, and the runs."""
+    from potato_ray.cli.serving import run_start
+
+    sys.exit(run_start(config, host, port, spare=spare))
+
+
+@app.command()
 def demo(
     once: Annotated[bool, typer.Option("--once", help="End after the run.")] = False,
     folder: Annotated[Path, typer.Option("--folder", help="Where the example project is put.")] = Path(
         ".demo/review-sentiment"
     ),
 ) -> None:
-    """Train on the example project and print the held-out score."""
+    """Train on the example project, print the held-out score, and serve its page."""
     from potato_ray.cli.demo import run_demo
 
     sys.exit(run_demo(folder, once=once))

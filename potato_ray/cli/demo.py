@@ -6,19 +6,23 @@ import shutil
 from pathlib import Path
 
 from potato_ray.cli.output import out, say
-from potato_ray.cli.running import train
+from potato_ray.cli.running import EXIT_INTERRUPTED, train
 from potato_ray.cli.summary import end_lines
 from potato_ray.cli.termination import Terminated
-from potato_ray.config import load
+from potato_ray.config import ProjectConfig, load
 from potato_ray.errors import NotFound
 from potato_ray.registry.states import State
 from potato_ray.starting import StartRequest
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "configs" / "local"
+FIRST_PORT = 8000
 
 
 def run_demo(folder: Path, *, once: bool) -> int:
-    """Train on a copy of the example project and print the held-out score; 0 for success."""
+    """Train on a copy of the example project, print the held-out score, and serve its page.
+
+    0 for success, 1 without; then, and under `once`, nothing is served.
+    """
     _put_example(folder)
     config = load(folder / "config.yaml")
     say(f"training sklearn-text on the scheme sentiment of {folder}")
@@ -30,9 +34,17 @@ def run_demo(folder: Path, *, once: bool) -> int:
         out(line)
     if run.state == State.SUCCESS:
         out(f"look at it: potato-ray training show latest {folder / 'config.yaml'}")
-    if not once:
-        say("the page is not part of this version yet; the run is over")
-    return 130 if interrupted else int(run.state != State.SUCCESS)
+    if interrupted or run.state != State.SUCCESS:
+        return EXIT_INTERRUPTED if interrupted else 1
+    return 0 if once else _serve(config)
+
+
+def _serve(config: ProjectConfig) -> int:
+    from potato_ray.cli.serving import serve
+    from potato_ray.server.listening import bind_next
+
+    say("serving the example project; Ctrl-C ends it")
+    return serve(config, lambda: bind_next("127.0.0.1", FIRST_PORT))
 
 
 def _put_example(folder: Path) -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import signal
-import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ from potato_ray.cli.output import out, print_json, say
 from potato_ray.cli.summary import end_lines
 from potato_ray.cli.termination import Terminated, Termination
 from potato_ray.config import load
-from potato_ray.errors import Conflict, PotatoRayError, StartRefused
+from potato_ray.errors import PotatoRayError, StartRefused
 from potato_ray.registry.states import State
 from potato_ray.starting import StartRequest, plan_start
 
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from potato_ray.registry.runs import Run
 
 EXIT_INTERRUPTED = 130
-RESTART_PATIENCE_S = 60.0
 NEXT = "the next `potato-ray training run` or server"
 
 
@@ -78,7 +76,7 @@ def train(config: ProjectConfig, request: StartRequest) -> tuple[Run, bool]:
     say("starting")
     with Termination() as termination, Session(config, purpose="potato-ray training run") as session:
         termination.check()
-        answer = insist(session, "start", replace(request, idempotency_key=uuid.uuid4().hex))
+        answer = session.insist("start", replace(request, idempotency_key=uuid.uuid4().hex))
         if not answer["started"]:
             raise StartRefused(
                 answer["error"],
@@ -110,7 +108,7 @@ def _follow(
         return follow_to_end(), True
     except KeyboardInterrupt:
         _leave_if_terminated(termination, config, reader, run_id)
-        say(_left(config, reader.run(run_id)))
+        say(left(config, reader.run(run_id)))
         return reader.run(run_id), True
 
 
@@ -121,18 +119,18 @@ def _leave_if_terminated(
     if not termination.received:
         return
     with contextlib.suppress(OSError):  # a SIGHUP's terminal is gone
-        say(f"stopped by {signal.Signals(termination.received).name}; {_left(config, reader.run(run_id))}")
+        say(f"stopped by {signal.Signals(termination.received).name}; {left(config, reader.run(run_id))}")
     termination.check()
 
 
 def _cancel(session: Session, run_id: str) -> None:
     try:
-        insist(session, "cancel", run_id)
+        session.insist("cancel", run_id)
     except PotatoRayError as refused:
         say(refused.message)
 
 
-def _left(config: ProjectConfig, run: Run) -> str:
+def left(config: ProjectConfig, run: Run) -> str:
     """What becomes of a run that nobody follows any more."""
     training = config.model_training
     if run.ended:
@@ -149,23 +147,6 @@ def _left(config: ProjectConfig, run: Run) -> str:
         f"run {run.run_id} goes on by itself for {training.survive_s:.0f} s and is ended then, "
         f"unless {NEXT} takes it up"
     )
-
-
-def insist(
-    session: Session, method: str, *args: Any, clock: Callable[[], float] = time.monotonic
-) -> dict[str, Any]:
-    """Call a command that may be repeated without harm until the controller has answered it.
-
-    A controller that is being restarted gets RESTART_PATIENCE_S; after that its Conflict is raised.
-    """
-    deadline = clock() + RESTART_PATIENCE_S
-    while True:
-        try:
-            return dict(session.call(method, *args))
-        except Conflict as unanswered:
-            if unanswered.code != "controller_restarting" or clock() >= deadline:
-                raise
-        session.call("ready", timeout_s=max(1.0, deadline - clock()))
 
 
 def parse_params(pairs: Sequence[str]) -> dict[str, Any]:

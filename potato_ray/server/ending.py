@@ -1,0 +1,151 @@
+"""How a server ends: SIGTERM and SIGHUP at once, Ctrl-C with a word about the runs that go on.
+
+The handlers only note what came; the main thread takes one note after the other from the inbox.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+import time
+from collections.abc import Callable, Sequence
+from queue import Empty, SimpleQueue
+from types import FrameType, TracebackType
+from typing import Any, Protocol
+
+from potato_ray.errors import PotatoRayError
+from potato_ray.registry.runs import Run
+
+STOPPED = 0
+FAILED = 1
+INTERRUPTED = 130
+CANCEL_WINDOW_S = 5.0
+AFTER_GRACE_S = 5.0
+POLL_S = 0.1
+BROKEN = 0
+"""What the inbox gets, instead of a signal's number, when the server cannot go on."""
+
+Inbox = SimpleQueue[int]
+
+
+class Runs(Protocol):
+    """What is known of runs: a RegistryReader."""
+
+    def current(self) -> list[Run]: ...
+
+    def run(self, run_id: str) -> Run: ...
+
+
+class Signals:
+    """Puts signals into the inbox, for the length of a `with` block in the main thread.
+
+    One that was ignored before (nohup, a shell's background job) stays ignored.
+    """
+
+    def __init__(self, inbox: Inbox) -> None:
+        self._inbox = inbox
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Signals:
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            if signal.getsignal(number) != signal.SIG_IGN:
+                self._before[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self._inbox.put(number)  # the one queue that may be used in a handler
+
+
+class Ending:
+    """Waits for the end of a server. `cancel` cancels one run, `outlook` says what becomes of one."""
+
+    def __init__(
+        self,
+        inbox: Inbox,
+        runs: Runs,
+        *,
+        cancel: Callable[[str], Any],
+        outlook: Callable[[Run], str],
+        tell: Callable[[str], None],
+        grace_s: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._inbox = inbox
+        self._runs = runs
+        self._cancel = cancel
+        self._outlook = outlook
+        self._tell = tell
+        self._patience_s = grace_s + AFTER_GRACE_S
+        self._clock = clock
+
+    def wait(self) -> int:
+        """The exit code, once it is time to stop: 0 for SIGTERM and SIGHUP, 130 for Ctrl-C, 1 for trouble."""
+        number = self._next(None)
+        if number != signal.SIGINT:
+            return self._stop(number)
+        return self._interrupted()
+
+    def _stop(self, number: int | None) -> int:
+        if not number:
+            return FAILED
+        self._tell(f"stopping at {signal.Signals(number).name}")
+        for run in self._current():
+            self._tell(self._outlook(run))
+        return STOPPED
+
+    def _interrupted(self) -> int:
+        going_on = self._current()
+        for run in going_on:
+            self._tell(f"{self._outlook(run)}; Ctrl-C again within {CANCEL_WINDOW_S:.0f} s cancels it")
+        if not going_on:
+            return INTERRUPTED
+        number = self._next(CANCEL_WINDOW_S)
+        if number is None:
+            return INTERRUPTED
+        return self._cancel_all(going_on) if number == signal.SIGINT else self._stop(number)
+
+    def _cancel_all(self, runs: Sequence[Run]) -> int:
+        """Cancel runs and wait for their ends; one more signal ends the waiting."""
+        self._tell(f"cancelling {', '.join(run.run_id for run in runs)}; Ctrl-C again leaves at once")
+        # In a thread: an answer takes long while the controller is restarted, and signals must be heard.
+        threading.Thread(target=self._cancel_each, args=(runs,), daemon=True).start()
+        deadline = self._clock() + self._patience_s
+        while self._clock() < deadline and not self._have_ended(runs):
+            if self._next(POLL_S) is not None:
+                break
+        for run in runs:
+            self._tell(self._outlook(self._again(run)))
+        return INTERRUPTED
+
+    def _cancel_each(self, runs: Sequence[Run]) -> None:
+        for run in runs:
+            with contextlib.suppress(Exception):  # it has ended meanwhile, or Ray is going
+                self._cancel(run.run_id)
+
+    def _have_ended(self, runs: Sequence[Run]) -> bool:
+        return all(self._again(run).ended for run in runs)
+
+    def _again(self, run: Run) -> Run:
+        try:
+            return self._runs.run(run.run_id)
+        except PotatoRayError:
+            return run
+
+    def _current(self) -> list[Run]:
+        try:
+            return self._runs.current()
+        except PotatoRayError:
+            return []  # the registry cannot be read; the server stops all the same
+
+    def _next(self, timeout_s: float | None) -> int | None:
+        try:
+            return self._inbox.get(timeout=timeout_s)
+        except Empty:
+            return None

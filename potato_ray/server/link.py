@@ -1,0 +1,110 @@
+"""The link to a live controller: waits while it comes up, repeats while it is restarted, never blocks.
+
+`server.life` says how far the controller is; the routes send their commands through here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any, Protocol
+
+from potato_ray.errors import Conflict, PotatoRayError
+from potato_ray.server.context import Phase, Unavailable
+from potato_ray.starting import StartRequest
+
+logger = logging.getLogger(__name__)
+
+PATIENCE_S = 30.0
+LOOK_EVERY_S = 0.05
+COMMANDS_AT_ONCE = 32
+
+
+class Caller(Protocol):
+    """What calls the controller: a Session. It may raise anything while Ray is gone."""
+
+    def call(self, method: str, *args: Any, timeout_s: float = 30.0) -> Any: ...
+
+
+class LiveLink:
+    """A ControllerLink. Commands run in threads of their own, so that reading routes keep theirs."""
+
+    def __init__(self, caller: Caller, patience_s: float = PATIENCE_S) -> None:
+        self.trouble: PotatoRayError | None = None
+        self._phase = Phase.STARTING
+        self._changing = threading.Lock()
+        self._caller = caller
+        self._patience_s = patience_s
+        self._threads = ThreadPoolExecutor(COMMANDS_AT_ONCE, thread_name_prefix="command")
+
+    @property
+    def phase(self) -> Phase:
+        return self._phase
+
+    def enter(self, phase: Phase) -> None:
+        """Say how far the controller is now; a server that stops stays so."""
+        with self._changing:
+            if self._phase is not Phase.STOPPING:
+                self._phase = phase
+
+    async def command(self, method: str, *args: Any) -> Any:
+        """As ControllerLink has it: a start gets an idempotency key where it has none."""
+        arguments = [_repeatable(argument) for argument in args]
+        deadline = time.monotonic() + self._patience_s
+        while True:
+            await self._ready(deadline)
+            unanswered = "the controller was restarting"
+            try:
+                return await self._call(method, arguments, deadline)
+            except Conflict as conflict:
+                if conflict.code != "controller_restarting":
+                    raise
+            except PotatoRayError:
+                raise
+            except Exception as failure:
+                # Ray fails in many ways when its processes are gone; else it is a fault of ours.
+                if self.phase is Phase.READY:
+                    raise
+                logger.warning("the command '%s' met %s", method, type(failure).__name__)
+                unanswered = "Ray was restarting"
+            if time.monotonic() >= deadline:
+                raise _unavailable(f"The command was sent, and {unanswered}: it may have been taken.")
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    async def _ready(self, deadline: float) -> None:
+        while self.phase is not Phase.READY:
+            if self.phase in (Phase.FAILED, Phase.STOPPING) or time.monotonic() >= deadline:
+                raise _unavailable(self.trouble.message if self.trouble else f"It is {self.phase}.")
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    async def _call(self, method: str, arguments: list[Any], deadline: float) -> Any:
+        left_s = max(1.0, deadline - time.monotonic())
+        work = asyncio.get_running_loop().run_in_executor(
+            self._threads, lambda: self._caller.call(method, *arguments, timeout_s=left_s)
+        )
+        return await work
+
+    def close(self) -> None:
+        """Take no more commands; those in flight end with Ray."""
+        self.enter(Phase.STOPPING)
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _repeatable(argument: Any) -> Any:
+    if isinstance(argument, StartRequest) and not argument.idempotency_key:
+        return replace(argument, idempotency_key=uuid.uuid4().hex)
+    return argument
+
+
+def _unavailable(evidence: str) -> Unavailable:
+    return Unavailable(
+        "The controller of the project cannot be reached at present.",
+        evidence=evidence,
+        next_step=f"Try again in {Unavailable.retry_after_s} seconds; a start with the same "
+        "Idempotency-Key is made once.",
+    )
