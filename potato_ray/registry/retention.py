@@ -97,20 +97,25 @@ def forget(connection: sqlite3.Connection, record: Record) -> None:
 
 
 def forget_children(connection: sqlite3.Connection, run: int, limit: int) -> int:
-    """Delete at most `limit` events and `limit` item rows of a run; returns how many rows went."""
+    """Delete at most `limit` rows each of a run's events, journal and items; returns how many went."""
     events = connection.execute(
         "DELETE FROM potato_ray_events WHERE run = ? AND seq IN"
         " (SELECT seq FROM potato_ray_events WHERE run = ? LIMIT ?)",
         (run, run, limit),
     ).rowcount
-    return events + forget_items(connection, run, limit)
+    entries = connection.execute(
+        "DELETE FROM potato_ray_journal WHERE number IN"
+        " (SELECT number FROM potato_ray_journal WHERE run = ? LIMIT ?)",
+        (run, limit),
+    ).rowcount
+    return events + entries + forget_items(connection, run, limit)
 
 
 def orphans(connection: sqlite3.Connection) -> list[int]:
     """Numbers of runs that are gone while rows of theirs are left, after a prune that was cut off."""
     known = {row[0] for row in connection.execute("SELECT seq FROM potato_ray_runs")}
     found: set[int] = set()
-    for table in ("potato_ray_events", "potato_ray_run_items"):
+    for table in ("potato_ray_events", "potato_ray_journal", "potato_ray_run_items"):
         run = -1
         while True:
             # One step of the key at a time: never a scan of the table.

@@ -171,9 +171,56 @@ CREATE TABLE potato_ray_notices (
     next_try_at REAL NOT NULL
 ) WITHOUT ROWID"""
 
+
+def _status(row: str) -> str:
+    """SQL: the status as people see it of `row`, NEW or OLD in a trigger; as Run.status has it."""
+    ended = "'success', 'error', 'cancelled', 'interrupted'"
+    return (
+        f"CASE WHEN {row}.cancel_requested_at IS NOT NULL AND {row}.state NOT IN ({ended})"
+        f" THEN 'cancelling' WHEN {row}.state = 'offered' THEN 'queued' ELSE {row}.state END"
+    )
+
+
+# Numbers begin at the time of the migration, in microseconds since 1970: those of a registry that replaces
+# another are higher, and whoever followed the other one goes on without a gap.
+_JOURNAL = (
+    """
+CREATE TABLE potato_ray_journal (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    run INTEGER NOT NULL,
+    event INTEGER NOT NULL DEFAULT 0,
+    status TEXT,
+    attempt INTEGER,
+    t REAL
+)""",
+    "CREATE INDEX potato_ray_journal_by_run ON potato_ray_journal (run)",
+    "INSERT INTO potato_ray_journal (run, event) SELECT run, seq FROM potato_ray_events ORDER BY run, seq",
+    "DELETE FROM sqlite_sequence WHERE name = 'potato_ray_journal'",
+    "INSERT INTO sqlite_sequence (name, seq)"
+    " VALUES ('potato_ray_journal', CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) * 1000)",
+    """
+CREATE TRIGGER potato_ray_journal_event AFTER INSERT ON potato_ray_events BEGIN
+    INSERT INTO potato_ray_journal (run, event) VALUES (NEW.run, NEW.seq);
+END""",
+    """
+CREATE TRIGGER potato_ray_journal_start AFTER INSERT ON potato_ray_runs BEGIN
+    INSERT INTO potato_ray_journal (run, status, attempt, t)
+    VALUES (NEW.seq, NEW.state, NEW.attempt, NEW.created_at);
+END""",
+    f"""
+CREATE TRIGGER potato_ray_journal_change AFTER UPDATE OF state, cancel_requested_at ON potato_ray_runs
+WHEN {_status("NEW")} <> {_status("OLD")} BEGIN
+    INSERT INTO potato_ray_journal (run, status, attempt, t)
+    VALUES (NEW.seq, {_status("NEW")}, NEW.attempt, (julianday('now') - 2440587.5) * 86400.0);
+END""",  # noqa: S608 - only our own words are put in
+)
+
+JOURNAL_VERSION = 3
+
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(1, "runs, predictions, reservations, pins, tokens, pushes", _FIRST),
     Migration(2, "notices of ended runs", (_NOTICES,)),
+    Migration(JOURNAL_VERSION, "the journal of all runs", _JOURNAL),
 )
 
 
