@@ -43,6 +43,10 @@ class Answer:
     body: bytes = field(default=b"", repr=False)
 
     @property
+    def is_good(self) -> bool:
+        return 200 <= self.status < 300
+
+    @property
     def media_type(self) -> str:
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
 
@@ -62,7 +66,7 @@ class Answer:
 
 def failure_of(answer: Answer) -> ClientError | None:
     """The error that an answer stands for; None when it is a good one."""
-    if 200 <= answer.status < 300:
+    if answer.is_good:
         return None
     problem = _problem(answer)
     kind = _kind(answer.status, problem)

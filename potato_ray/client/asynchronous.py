@@ -61,7 +61,8 @@ class Asynchronous:
                 async with aclosing(_Opened(self)) as whole:
                     return await whole.gather(call, await whole.open(call))
             case Open(call):
-                return await opened.open(call)
+                answer = await opened.open(call)
+                return answer if answer.is_good else await opened.gather(call, answer)
             case Read():
                 return await opened.read()
             case Close():
@@ -91,8 +92,7 @@ class _Opened:
         except httpx.HTTPError as error:
             raise self._driver.wire.failure(call, error) from None
         self._pieces = self._response.aiter_bytes()
-        answer = answer_of(self._response)
-        return answer if 200 <= answer.status < 300 else await self.gather(call, answer)
+        return answer_of(self._response)
 
     async def gather(self, call: Call, answer: Answer) -> Answer:
         """The same answer with its whole body."""

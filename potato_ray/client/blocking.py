@@ -59,7 +59,8 @@ class Blocking:
                 with closing(_Opened(self)) as whole:
                     return whole.gather(call, whole.open(call))
             case Open(call):
-                return opened.open(call)
+                answer = opened.open(call)
+                return answer if answer.is_good else opened.gather(call, answer)
             case Read():
                 return opened.read()
             case Close():
@@ -89,8 +90,7 @@ class _Opened:
         except httpx.HTTPError as error:
             raise self._driver.wire.failure(call, error) from None
         self._pieces = self._response.iter_bytes()
-        answer = answer_of(self._response)
-        return answer if 200 <= answer.status < 300 else self.gather(call, answer)
+        return answer_of(self._response)
 
     def gather(self, call: Call, answer: Answer) -> Answer:
         """The same answer with its whole body."""

@@ -26,10 +26,10 @@ class Record:
         if not isinstance(body, Mapping):
             raise _no_record(cls, f"It is {type(body).__name__}, not an object.")
         known = {each.name for each in fields(cls)} - {"more"}
-        values = {name: _frozen(value) for name, value in body.items() if name in known}
-        more = {name: value for name, value in body.items() if name not in known}
+        values: dict[str, Any] = {name: _frozen(value) for name, value in body.items() if name in known}
+        values["more"] = {name: value for name, value in body.items() if name not in known}
         try:
-            return cls(**values, more=more)
+            return cls(**values)
         except TypeError:
             raise _no_record(cls, f"It has only {', '.join(map(str, body)) or 'nothing'}.") from None
 
