@@ -71,7 +71,8 @@ def is_from_this_machine(scope: Scope) -> bool:
     requests of other machines arrive; and for a Host that is not this machine's own name for
     itself, by which a foreign name that resolves to 127.0.0.1 gives itself away.
     """
-    if not _is_loopback(scope):
+    # HTTP/1.0 is spoken by no browser, but by proxies that are set up to say nothing of themselves.
+    if not _is_loopback(scope) or scope.get("http_version") == "1.0":
         return False
     if any(key.decode("latin-1").lower().startswith(_OF_PROXIES) for key, _ in scope["headers"]):
         return False

@@ -122,3 +122,8 @@ def test_a_foreign_name_for_this_machine_is_not_believed(host) -> None:
 )
 def test_what_a_proxy_passed_on_is_not_of_this_machine(name) -> None:
     assert not is_from_this_machine(request((name, "127.0.0.1"), host="localhost"))
+
+
+def test_an_old_proxy_that_says_nothing_of_itself_is_not_this_machine() -> None:
+    assert not is_from_this_machine(request(host="127.0.0.1:8000", http_version="1.0"))
+    assert is_from_this_machine(request(host="127.0.0.1:8000", http_version="1.1"))
