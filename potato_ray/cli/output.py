@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
-from collections.abc import Iterable, Sequence
+import textwrap
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from potato_ray.errors import PotatoRayError
+
+GAP = "  "
 
 
 def print_json(body: Any) -> None:
@@ -28,18 +32,55 @@ def out(line: str = "") -> None:
 
 def print_error(error: PotatoRayError) -> None:
     """What happened, the evidence, the next step."""
-    say(f"Error ({error.code}): {error.message}")
+    width = shutil.get_terminal_size().columns if sys.stderr.isatty() else None
+    for line in error_lines(error, width):
+        say(line)
+
+
+def error_lines(error: PotatoRayError, width: int | None = None) -> Iterator[str]:
+    """An error in lines; what belongs to a line is indented below it. `width` None: lines of any length."""
+    yield from _wrapped(f"Error ({error.code}): {error.message}", "", width)
     for part in (error.evidence, error.next_step):
-        if part:
-            say(f"  {part}")
+        for line in part.strip("\n").splitlines():
+            yield from _wrapped(line, "  ", width)
 
 
-def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """A plain table on stdout; columns as wide as their widest cell."""
+def _wrapped(text: str, indent: str, width: int | None) -> Iterator[str]:
+    if width is None:
+        yield indent + text
+        return
+    deeper = indent + "  "
+    # Paths, keys and commands stay whole, so that they can be copied.
+    yield from textwrap.wrap(
+        text,
+        max(width, 40),
+        initial_indent=indent,
+        subsequent_indent=deeper,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def print_table(
+    headings: Sequence[str], rows: Iterable[Sequence[str]], *, width: int, whole: Collection[str]
+) -> None:
+    """A plain table on stdout; columns as wide as their widest cell.
+
+    Where that is more than `width`, the widest columns are cut, with a … at the end; those whose
+    heading is in `whole` are not.
+    """
     body = [list(headings), *[list(row) for row in rows]]
     widths = [max(len(row[i]) for row in body) for i in range(len(headings))]
+    cuttable = [i for i, heading in enumerate(headings) if heading not in whole]
+    for _ in range(sum(widths) + len(GAP) * (len(widths) - 1) - width):
+        widest = max(cuttable, key=lambda i: widths[i])
+        widths[widest] -= widths[widest] > 1
     for row in body:
-        out("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        out(GAP.join(_cut(cell, each).ljust(each) for cell, each in zip(row, widths, strict=True)).rstrip())
+
+
+def _cut(cell: str, width: int) -> str:
+    return cell if len(cell) <= width else cell[: width - 1] + "…"
 
 
 def when(epoch_s: float | None) -> str:

@@ -15,10 +15,16 @@ from potato_ray.config import load
 from potato_ray.errors import NotFound, ProjectUnreadable
 from potato_ray.job.folder import JobFolder
 from potato_ray.project.paths import ProjectPaths
-from potato_ray.project.records import read_records
+from potato_ray.project.records import FileRole, read_records
 from potato_ray.project.text_fields import clean, joined, readable
 
 LINES = frozenset({".txt", ".text", ""})
+NEW_TEXTS = FileRole(
+    noun="file",
+    when_missing="Name a file of texts.",
+    when_torn="Repair the file.",
+    when_no_object="Give every record a text field.",
+)
 
 
 def run_predict(run: str, file: Path, config: Path, output: Path | None) -> int:
@@ -79,23 +85,33 @@ def _opened(output: Path | None) -> Iterator[IO[str]]:
 
 
 def rows_of(file: Path, paths: ProjectPaths) -> Iterator[dict[str, Any]]:
-    """One row a text, as a bundle would hold it; a record without an id is named by its number, from 1."""
+    """One row a text, as a bundle would hold it; a record without an id is named by its number, from 1.
+
+    Blank lines of a text file are left out; the others keep their numbers.
+    """
     if str(file) == "-" or file.suffix.lower() in LINES:
         yield from _lines(file)
         return
     if not file.is_file():
         raise _no_file(file)
-    for number, record in read_records(file, file.name):
+    for number, record in read_records(file, file.name, NEW_TEXTS):
         yield _row(number, record, paths, file)
 
 
 def _lines(file: Path) -> Iterator[dict[str, Any]]:
     if str(file) != "-" and not file.is_file():
         raise _no_file(file)
+    blank = 0
     with contextlib.ExitStack() as stack:
         stream = sys.stdin.buffer if str(file) == "-" else stack.enter_context(file.open("rb"))
         for number, line in enumerate(stream, start=1):
-            yield {"instance_id": str(number), "text": clean(_decoded(line, number, file).rstrip("\r\n"))}
+            text = clean(_decoded(line, number, file).rstrip("\r\n"))
+            if text.strip():
+                yield {"instance_id": str(number), "text": text}
+            else:
+                blank += 1
+    if blank:
+        say(f"left out {blank} blank line{'' if blank == 1 else 's'}")
 
 
 def _decoded(line: bytes, number: int, file: Path) -> str:

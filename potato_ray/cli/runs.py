@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from potato_ray.cli.output import duration, out, print_json, print_table, say, when
-from potato_ray.cli.summary import detail_lines, score_line
+from potato_ray.cli.output import out, print_json, print_table, say
+from potato_ray.cli.summary import detail_lines
 from potato_ray.config import load
 from potato_ray.config.models import ProjectConfig
 from potato_ray.errors import NotFound
@@ -15,6 +15,8 @@ from potato_ray.registry.states import State
 from potato_ray.run_log import all_events, log_lines
 
 LATEST = "latest"
+WIDTH = 100
+"""The most characters of a line of the list of runs."""
 
 
 def reader_of(config: ProjectConfig) -> RegistryReader:
@@ -32,6 +34,23 @@ def find_run(reader: RegistryReader, name: str, status: str | None = None) -> Ru
     return newest[0]
 
 
+def recorded_run(config: ProjectConfig, name: str) -> Run:
+    """A run by its id or `latest`. Raises NotFound, which names the folder that a pruned run has left."""
+    try:
+        return find_run(reader_of(config), name)
+    except NotFound as error:
+        runs = config.training_dir / "runs"
+        folder = runs / name
+        if not folder.is_dir() or folder.resolve().parent != runs.resolve():
+            raise
+        raise NotFound(
+            f"The record of run {name} was pruned; its folder is still on disk.",
+            code=error.code,
+            evidence=f"It is {folder}.",
+            next_step="Look at its run.log; model_training.retain_runs says how many records are kept.",
+        ) from None
+
+
 def list_runs(config: Path, limit: int, status: str, trainer: str, *, as_json: bool) -> int:
     known = sorted({*State, "cancelling"})
     if status and status not in known:
@@ -43,42 +62,31 @@ def list_runs(config: Path, limit: int, status: str, trainer: str, *, as_json: b
     if as_json:
         print_json({"runs": [run.as_json() for run in runs]})
         return 0
-    headings = (
-        "run",
-        "status",
-        "trainer",
-        "schemes",
-        "train/val/test",
-        "held-out score",
-        "ran on",
-        "took",
-        "created",
-    )
-    print_table(headings, [_row(run) for run in runs])
+    headings = ("run", "status", "trainer", "schemes", "items", "held-out score", "ran on")
+    print_table(headings, [_row(run) for run in runs], width=WIDTH, whole=("run", "held-out score"))
     return 0
 
 
 def _row(run: Run) -> tuple[str, ...]:
+    """Its cells; the run's id says when it was created, and the score's column why there is none."""
     sizes = "" if run.n_train is None else f"{run.n_train}/{run.n_val or 0}/{run.n_test or 0}"
-    took = duration(run.finished_at - run.started_at) if run.started_at and run.finished_at else ""
     status = f"waiting #{run.position}" if run.position else str(run.state)
-    score = score_line(run).split(" · ")[0]
+    headline = run.scores.get("headline")
+    score = f"{headline['split']} {headline['metric']} {headline['value']:.3f}" if headline else ""
     made_by = "" if run.made_by == "potato_ray" else f" ({run.made_by})"
     return (
         run.run_id,
-        status + (f" ({run.error_code})" if run.error_code else ""),
+        status,
         run.trainer,
         ",".join(run.schemas),
         sizes,
-        score,
+        score or run.error_code,
         run.backend + made_by,
-        took,
-        when(run.created_at),
     )
 
 
 def show_run(name: str, config: Path, *, as_json: bool) -> int:
-    run = find_run(reader_of(load(config)), name)
+    run = recorded_run(load(config), name)
     if as_json:
         print_json(run.as_json())
     else:
@@ -88,8 +96,8 @@ def show_run(name: str, config: Path, *, as_json: bool) -> int:
 
 
 def show_log(name: str, config: Path, *, as_json: bool) -> int:
-    reader = reader_of(load(config))
-    events = all_events(reader, find_run(reader, name).run_id)
+    loaded = load(config)
+    events = all_events(reader_of(loaded), recorded_run(loaded, name).run_id)
     if as_json:
         print_json({"events": list(events)})
     else:

@@ -141,6 +141,8 @@ class Validation:
         """The configuration. Raises ConfigInvalid, which lists every error."""
         if self.config is not None:
             return self.config
+        if self.errors[0].code == "config_unreadable":
+            raise ConfigInvalid(self.errors[0].message, next_step="Name the project's configuration file.")
         raise ConfigInvalid(
             f"{self.path} has {_counted(len(self.errors), 'error')}.",
             evidence="\n" + "\n".join(f"- {finding}" for finding in self.errors) + "\n",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -18,11 +19,29 @@ _BATCH = 1000
 _MAX_FIELD = 2**31 - 1
 
 
+@dataclass(frozen=True)
+class FileRole:
+    """What a file of records is for, as errors speak of it: what it is called, and what to do about it."""
+
+    noun: str
+    when_missing: str
+    when_torn: str
+    when_no_object: str
+
+
+DATA_FILE = FileRole(
+    noun="data file",
+    when_missing="Correct data_files in the configuration.",
+    when_torn="Repair the file, or take it out of data_files.",
+    when_no_object="Give every item an id and a text field.",
+)
+
+
 class _Torn(ValueError):
     """A file that is not what its name says."""
 
 
-def read_records(path: Path, shown: str) -> Iterator[tuple[int, dict[str, Any]]]:
+def read_records(path: Path, shown: str, role: FileRole = DATA_FILE) -> Iterator[tuple[int, dict[str, Any]]]:
     """(number, record) of every record, numbers from 1; `shown` names the file in errors.
 
     A .json file is an array of objects, an object of objects (the keys are then ids, under
@@ -32,30 +51,30 @@ def read_records(path: Path, shown: str) -> Iterator[tuple[int, dict[str, Any]]]
     if reader is None:
         known = ", ".join(sorted(_READERS))
         raise ProjectUnreadable(
-            f"The data file {shown} has a format that is not read.", next_step=f"Use one of {known}."
+            f"The {role.noun} {shown} has a format that is not read.", next_step=f"Use one of {known}."
         )
     number = 0
     try:
         for number, record in enumerate(reader(path), start=1):
             if not isinstance(record, Mapping):
-                raise _not_an_object(shown, number)
+                raise _not_an_object(shown, number, role)
             yield number, dict(record)
     except FileNotFoundError:
         raise ProjectUnreadable(
-            f"The data file {shown} does not exist.", next_step="Correct data_files in the configuration."
+            f"The {role.noun} {shown} does not exist.", next_step=role.when_missing
         ) from None
     except (OSError, JsonTorn, _Torn, csv.Error, UnicodeDecodeError) as error:
         raise ProjectUnreadable(
-            f"The data file {shown} cannot be read.",
+            f"The {role.noun} {shown} cannot be read.",
             evidence=f"After record {number}: {_reason(error)}.",
-            next_step="Repair the file, or take it out of data_files.",
+            next_step=role.when_torn,
         ) from None
 
 
-def _not_an_object(shown: str, number: int) -> ProjectUnreadable:
+def _not_an_object(shown: str, number: int, role: FileRole) -> ProjectUnreadable:
     return ProjectUnreadable(
-        f"Record {number} of the data file {shown} is no object with fields.",
-        next_step="Give every item an id and a text field.",
+        f"Record {number} of the {role.noun} {shown} is no object with fields.",
+        next_step=role.when_no_object,
     )
 
 
@@ -131,7 +150,7 @@ def _parquet(path: Path) -> Iterator[Any]:
         from pyarrow import parquet
     except ImportError:
         raise ProjectUnreadable(
-            f"The data file {path.name} needs pyarrow, which is not installed.",
+            f"The file {path.name} needs pyarrow, which is not installed.",
             code="missing_dependency",
             next_step="Run: pip install 'potato-ray[parquet]'",
         ) from None

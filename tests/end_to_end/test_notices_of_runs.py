@@ -1,4 +1,4 @@
-"""A webhook hears of the end of runs: from a command without a server, and after the controller was killed."""
+"""A webhook hears of runs' ends: from a command without a server, and after the controller was killed."""
 
 from __future__ import annotations
 

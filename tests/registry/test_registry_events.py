@@ -150,3 +150,18 @@ def test_nothing_is_recorded_for_a_run_that_does_not_work(registry, run_in):
     with pytest.raises(Conflict) as refused:
         registry.store_predictions(run.run_id, 1, [])
     assert refused.value.code == "already_ended"
+
+
+def test_a_number_that_no_float_holds_stops_nothing(registry, run_in, reader):
+    run = run_in(State.RUNNING)
+    huge = 10**400
+    event = {"event": "progress", "t": huge, "current": huge, "total": 1, "eta_s": -huge}
+    assert not registry.record_events(
+        run.run_id, 1, 0, [event, {"event": "metric", "name": "n", "value": huge}]
+    )
+    stored = registry.run(run.run_id)
+    assert (stored.current, stored.total, stored.eta_s) == (0.0, 1.0, 0.0)
+    line = {"instance_id": "a", "schema_name": "s", "payload": {"value": huge}, "confidence": huge}
+    registry.store_predictions(run.run_id, 1, [line])
+    (prediction,) = reader.predictions(run.run_id)
+    assert prediction.confidence is None

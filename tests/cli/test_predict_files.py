@@ -1,0 +1,48 @@
+"""Files of texts to predict on: blank lines, and errors that speak of that file, not of the data files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from potato_ray.cli.predicting import rows_of
+from potato_ray.errors import ProjectUnreadable
+from potato_ray.project.paths import ProjectPaths
+
+
+def paths(folder: Path) -> ProjectPaths:
+    return ProjectPaths(task_dir=folder, data_paths=(), output_dir=folder)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [("\ngood\n  \t\r\nbad\n\n", "3 blank lines"), ("a\n\n", "1 blank line")]
+)
+def test_blank_lines_are_left_out_and_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, said: str
+) -> None:
+    file = tmp_path / "new.txt"
+    file.write_text(text, "utf-8")
+    rows = list(rows_of(file, paths(tmp_path)))
+    lines = text.split("\n")
+    assert [lines[int(row["instance_id"]) - 1] for row in rows] == [row["text"] for row in rows]
+    assert capsys.readouterr().err == f"left out {said}\n"
+
+
+def test_nothing_is_said_where_no_line_is_blank(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "new.txt"
+    file.write_text("good\nbad", "utf-8")
+    assert len(list(rows_of(file, paths(tmp_path)))) == 2
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "content"), [("new.json", "[{"), ("new.jsonl", "3\n"), ("new.xlsx", "x"), ("new.csv", '"a')]
+)
+def test_errors_speak_of_the_file_that_was_named(tmp_path: Path, name: str, content: str) -> None:
+    file = tmp_path / name
+    file.write_text(content, "utf-8")
+    with pytest.raises(ProjectUnreadable, match=f"he file {name}") as unreadable:
+        list(rows_of(file, paths(tmp_path)))
+    assert "data" not in unreadable.value.message + unreadable.value.next_step
+    assert unreadable.value.next_step

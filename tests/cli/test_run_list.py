@@ -1,0 +1,74 @@
+"""The list of runs fits 100 columns; a run whose record is gone is still found on the disk."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from potato_ray.cli.runs import list_runs, show_log, show_run
+from potato_ray.config import ProjectConfig
+from potato_ray.errors import NotFound
+from potato_ray.registry import NewRun, Registry, State
+
+HEADLINE = {"split": "val", "metric": "quadratic_kappa", "value": 0.7964, "n_items": 28}
+LONG = NewRun("hf-text-classification", ("a-scheme-with-a-long-name", "another"), ("nominal",))
+
+
+def add_run(config: ProjectConfig, new: NewRun, state: State, **fields: object) -> str:
+    with Registry(config.registry_path, config.annotation_task_name) as registry:
+        run_id = registry.create_run(new, queue_max=9, allow_queue=True, max_concurrent=9).run_id
+        registry.begin(run_id, None, 9)
+        for step in (State.RUNNING, State.FINISHING):
+            registry.transition(run_id, 1, step)
+        registry.transition(run_id, 1, state, **fields)
+    return run_id
+
+
+def test_the_list_of_runs_fits_100_columns(
+    project: ProjectConfig, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_id = add_run(project, LONG, State.SUCCESS, n_train=12345, n_val=2345, scores={"headline": HEADLINE})
+    add_run(project, LONG, State.ERROR, error_code="invalid_when_dequeued", error="No.")
+    assert list_runs(project.path, 50, "", "", as_json=False) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 100
+    assert lines[2].startswith(run_id)
+    assert "…" in lines[2]
+    assert "val quadratic_kappa 0.796" in lines[2]
+    assert "invalid_when_dequeued" in lines[1]
+
+
+def test_short_names_are_not_cut(project: ProjectConfig, capsys: pytest.CaptureFixture[str]) -> None:
+    new = NewRun("sklearn-text", ("sentiment",), ("nominal",))
+    scores = {"headline": {**HEADLINE, "metric": "macro_f1"}}
+    add_run(project, new, State.SUCCESS, n_train=105, n_val=22, n_test=23, scores=scores)
+    list_runs(project.path, 50, "", "", as_json=False)
+    row = capsys.readouterr().out.splitlines()[1]
+    assert "…" not in row
+    assert "sklearn-text  sentiment  105/22/23  val macro_f1 0.796  local" in row
+
+
+def test_the_json_form_holds_everything(project: ProjectConfig, capsys: pytest.CaptureFixture[str]) -> None:
+    add_run(project, LONG, State.ERROR, error_code="fit_failed", error="No.")
+    list_runs(project.path, 50, "", "", as_json=True)
+    (run,) = json.loads(capsys.readouterr().out)["runs"]
+    assert (run["error_code"], run["schemas"]) == ("fit_failed", list(LONG.schemas))
+    assert run["created_at"]
+
+
+@pytest.mark.parametrize("look", [show_run, show_log])
+def test_a_pruned_run_is_found_on_the_disk(project: ProjectConfig, look: object) -> None:
+    folder = project.training_dir / "runs" / "20261129T164100-abcdef"
+    folder.mkdir(parents=True)
+    with pytest.raises(NotFound, match="its folder is still on disk") as pruned:
+        look(folder.name, project.path, as_json=False)  # type: ignore[operator]
+    assert str(folder) in pruned.value.evidence
+    assert "run.log" in pruned.value.next_step
+
+
+@pytest.mark.parametrize("name", ["20261129T164100-abcdef", "..", "../runs", "/tmp"])
+def test_a_run_that_never_was_is_unknown(project: ProjectConfig, name: str) -> None:
+    (project.training_dir / "runs").mkdir(parents=True)
+    with pytest.raises(NotFound, match="No such run"):
+        show_run(name, project.path, as_json=False)
