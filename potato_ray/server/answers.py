@@ -65,6 +65,33 @@ class Started(BaseModel):
     position: int = Field(ge=0)
 
 
+class RefusedStart(BaseModel):
+    """A start that is refused at once. `needs_licence_ack`: it may be repeated with accept_licence."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "status": 409,
+                    "started": False,
+                    "error": "A training run is already in progress.",
+                    "error_code": "busy",
+                    "evidence": "",
+                    "next_step": "Wait for its end, cancel it, or start with queue: true.",
+                }
+            ]
+        }
+    )
+
+    status: int
+    started: Literal[False]
+    error: str
+    error_code: str
+    evidence: str
+    next_step: str
+    needs_licence_ack: bool = False
+
+
 class Cancelled(BaseModel):
     """`cancelled` is true when the run has ended by this request, false while its worker is being stopped."""
 
@@ -154,3 +181,203 @@ class RunList(BaseModel):
     """Runs, newest first; those that Potato itself made are among them."""
 
     runs: list[RunSummary]
+
+
+class RunEvent(BaseModel):
+    """One event: what the worker or the server said, with the members of its kind.
+
+    `id` counts from 1 within the run, `t` is epoch seconds UTC.
+    """
+
+    model_config = ConfigDict(
+        extra="allow",
+        json_schema_extra={
+            "examples": [
+                {
+                    "id": 7,
+                    "attempt": 1,
+                    "source": "worker",
+                    "t": 1772357400.25,
+                    "event": "status",
+                    "phase": "fitting",
+                    "step": "fitting on 126 items",
+                }
+            ]
+        },
+    )
+
+    id: int
+    attempt: int
+    source: Literal["worker", "server"]
+    t: float
+    event: str
+
+
+class EventPage(BaseModel):
+    """Events in their order; send `next` as `after` for those that come behind."""
+
+    events: list[RunEvent]
+    next: int
+
+
+class Withdrawn(BaseModel):
+    """`withdrawn` counts the pre-labels taken off items; all predictions of the run are forgotten."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"run_id": _EXAMPLE_ID, "withdrawn": 180}]})
+
+    run_id: str
+    withdrawn: int = Field(ge=0)
+
+
+class Artifact(BaseModel):
+    """One file; `modified` is epoch seconds UTC."""
+
+    path: str
+    bytes: int = Field(ge=0)
+    modified: float
+
+
+class ArtifactList(BaseModel):
+    """The files of a run, by path."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "run_id": _EXAMPLE_ID,
+                    "artifacts": [{"path": "model.skops", "bytes": 48211, "modified": 1772357404.5}],
+                }
+            ]
+        }
+    )
+
+    run_id: str
+    artifacts: list[Artifact]
+
+
+class TrainerParam(BaseModel):
+    """One parameter of a trainer, for forms; `configured` is what trainer_params says, else the default."""
+
+    name: str
+    type: Literal["int", "float", "bool", "str", "choice", "mapping", "dotted_path"]
+    default: Any
+    configured: Any
+    help: str
+    minimum: float | None
+    maximum: float | None
+    choices: list[str]
+    optional: bool
+    advanced: bool
+    packages: list[str]
+
+
+class TrainerLicence(BaseModel):
+    """The licence of what a trainer runs; `needs_confirmation`: a start needs accept_licence."""
+
+    spdx: str
+    url: str
+    needs_confirmation: bool
+    commercial_use: bool
+
+
+class TrainerRequirement(BaseModel):
+    """A package that a trainer needs."""
+
+    module: str
+    package: str
+
+
+class TrainerBody(BaseModel):
+    """A trainer. `available`: its packages are installed here; else `reason` says what is missing.
+
+    `params_schema` is a JSON Schema of its parameters, `params` the same as a list for forms,
+    `configured` what trainer_params says of them.
+    """
+
+    name: str
+    description: str
+    kinds: list[str]
+    annotation_types: list[str] | None
+    modalities: list[str]
+    params: list[TrainerParam]
+    params_schema: dict[str, Any]
+    defaults: dict[str, Any]
+    configured: dict[str, Any]
+    licence: TrainerLicence
+    requires: list[TrainerRequirement]
+    available: bool
+    reason: str
+    install_hint: str
+    uses_gpu: bool
+    local_only: bool
+    selects_on_val: bool
+
+
+class BrokenTrainerBody(BaseModel):
+    """A trainer of another package that cannot be used."""
+
+    name: str
+    reason: str
+
+
+class TrainerList(BaseModel):
+    """The trainers by name, and those that other packages announce but that cannot be used."""
+
+    trainers: list[TrainerBody]
+    broken: list[BrokenTrainerBody]
+
+
+class SchemaBody(BaseModel):
+    """An annotation scheme; without trainers, `why_not` says why nobody can learn it."""
+
+    name: str
+    annotation_type: str
+    kind: str | None
+    labels: list[str]
+    trainers: list[str]
+    why_not: str
+
+
+class SchemaList(BaseModel):
+    """The annotation schemes in the order of the configuration."""
+
+    schemas: list[SchemaBody]
+
+
+class BackendBody(BaseModel):
+    """A place where runs execute. `text` is its line in a menu; `runnable` false: `why_not` says why."""
+
+    name: str
+    type: Literal["local", "ssh", "slurm", "agent", "ray"]
+    host: str | None
+    description: str
+    text: str
+    default: bool
+    runnable: bool
+    why_not: str
+
+
+class BackendList(BaseModel):
+    """The backends, `local` first."""
+
+    backends: list[BackendBody]
+
+
+class CheckLine(BaseModel):
+    """One line of a check report; `ok` false means that a run could not start."""
+
+    name: str
+    ok: bool
+    message: str
+    next_step: str
+
+
+class CheckBody(BaseModel):
+    """What a backend's check found; `ok`: a run could start. `facts` are the figures behind it."""
+
+    backend: str
+    type: str
+    summary: str
+    ok: bool
+    checks: list[CheckLine]
+    facts: dict[str, Any]

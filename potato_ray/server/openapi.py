@@ -8,27 +8,35 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from potato_ray.server.answers import StartBody
+from potato_ray.server.answers import RefusedStart, StartBody
 from potato_ray.server.problems import MEDIA_TYPE, Problem
 
 NEEDS = "model_training.enabled: true"
 KEY_HEADER = "X-API-Key"
 _OURS = ("/admin/training", "/api/training")
+_CHANGES = frozenset({"post", "put", "delete", "patch"})
 _METHODS = frozenset({"get", "put", "post", "delete", "patch", "head", "options"})
 
 DESCRIPTIONS = {
-    400: "The request is not of the form that this route takes; or the start is refused.",
-    401: "The admin key is missing or wrong.",
-    403: "The request comes from another site.",
-    404: "There is no such thing; or model_training.enabled is not true.",
+    400: "The request is not of the form that this route takes.",
+    401: "There is neither an admin key nor a session.",
+    403: "The admin key is wrong, or the request comes from a page of another site.",
+    404: "There is no such thing, or model_training.enabled is not true.",
+    408: "The body did not arrive in time.",
     409: "The present state forbids it.",
     413: "The body is too large.",
-    415: "The body is no JSON.",
+    414: "The address is too long.",
+    415: "The body is of another kind than JSON.",
     416: "The range lies outside the file.",
-    429: "Too many of them; Retry-After says when to try again.",
+    429: "Too many wrong keys came from this address; Retry-After says when to try again.",
+    431: "The headers are too long.",
     500: "The server met an unexpected error, or the project's files cannot be used.",
     503: "The controller cannot be reached at present; Retry-After says when to try again.",
 }
+_OF_ALL = (400, 414, 431, 500)
+_OF_TRAINING = (401, 403, 404, 429)
+_OF_CHANGES = (408, 413, 415)
+"""What any operation may answer; below /admin/training besides; where something changes besides."""
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -36,13 +44,27 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: _problem(status) for status in statuses}
 
 
+def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The same for a start: refused, with `"started": false`."""
+    return {
+        status: {**_problem(status, "RefusedStart"), "description": _REFUSED[status]} for status in statuses
+    }
+
+
+_REFUSED = {
+    400: "Trainer, scheme, parameters or the body are not such that a run could start.",
+    409: "The present state forbids it, or the Idempotency-Key stands for another start.",
+    429: "The queue is full, or too many wrong keys came from this address; see Retry-After.",
+}
+
+
 def media(types: Mapping[str, Mapping[str, Any]], description: str) -> dict[str, Any]:
     """One entry of `responses=`: an answer in other media types than JSON."""
     return {"description": description, "content": {name: {"schema": dict(s)} for name, s in types.items()}}
 
 
-def _problem(status: int) -> dict[str, Any]:
-    schema = {"$ref": "#/components/schemas/Problem"}
+def _problem(status: int, model: str = "Problem") -> dict[str, Any]:
+    schema = {"$ref": f"#/components/schemas/{model}"}
     return {"description": DESCRIPTIONS[status], "content": {MEDIA_TYPE: {"schema": schema}}}
 
 
@@ -67,44 +89,53 @@ def document(app: FastAPI) -> dict[str, Any]:
     )
     components = body.setdefault("components", {})
     schemas = components.setdefault("schemas", {})
-    for model in (Problem, StartBody):
+    for model in (Problem, RefusedStart, StartBody):
         schemas[model.__name__] = model.model_json_schema()
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
-    components.setdefault("securitySchemes", {})["AdminKey"] = {
-        "type": "apiKey",
-        "in": "header",
-        "name": KEY_HEADER,
-        "description": "admin_api_key of the configuration, or the file admin_api_key.txt of the project.",
-    }
-    for path, operation in _operations(body):
-        _complete(path, operation)
+    components["securitySchemes"] = security_schemes(app)
+    for path, method, operation in _operations(body):
+        _complete(path, method, operation)
     return body
 
 
-def _operations(body: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def security_schemes(app: FastAPI) -> dict[str, dict[str, str]]:
+    """How an admin is known: programs send the key, browsers the cookie of their login."""
+    return {
+        "AdminKey": {
+            "type": "apiKey",
+            "in": "header",
+            "name": KEY_HEADER,
+            "description": "admin_api_key of the configuration, or the content of admin_api_key.txt.",
+        },
+        "Session": {
+            "type": "apiKey",
+            "in": "cookie",
+            "name": app.state.keeper.cookie,
+            "description": "Given by the form at /admin/login.",
+        },
+    }
+
+
+def _operations(body: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
     for path, item in body["paths"].items():
         for method, operation in item.items():
             if method in _METHODS:
-                yield path, operation
+                yield path, method, operation
 
 
-def _complete(path: str, operation: dict[str, Any]) -> None:
+def _complete(path: str, method: str, operation: dict[str, Any]) -> None:
     """Say of an operation what holds for its whole group."""
     responses = operation["responses"]
     # What FastAPI says of malformed requests: here they are answered with 400.
     if responses.pop("422", None) is not None:
         responses.setdefault("400", _problem(400))
-    if not path.startswith(_OURS):
-        return
-    operation["x-potato-requires-config"] = NEEDS
-    common = [404, 500]
+    common = [*_OF_ALL, *(_OF_CHANGES if method in _CHANGES else ())]
+    if path.startswith(_OURS):
+        operation["x-potato-requires-config"] = NEEDS
     if path.startswith("/admin/training"):
-        common += [401, 429]
-        operation["security"] = [{"AdminKey": []}]
-        operation["parameters"] = [
-            each for each in operation.get("parameters", ()) if each["name"].lower() != KEY_HEADER.lower()
-        ]
+        operation["security"] = [{"AdminKey": []}, {"Session": []}]
+        common += _OF_TRAINING
     for status in common:
         responses.setdefault(str(status), _problem(status))
     operation["responses"] = dict(sorted(responses.items()))

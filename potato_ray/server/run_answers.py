@@ -12,10 +12,12 @@ from fastapi import Response
 from potato_ray.errors import NotFound
 from potato_ray.registry.runs import Run, to_json
 from potato_ray.server.context import ServerContext
+from potato_ray.server.hiding import hide_paths
 
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,254}")
 _ONLY_IN_FULL = frozenset({"scores", "result"})
-_TEXTS = ("error", "error_evidence", "error_next_step")
+_ERROR_FIELDS = ("error", "error_evidence", "error_next_step")
+_TOLD_IN = ("message", "evidence", "next_step")
 
 
 def json_answer(body: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
@@ -66,5 +68,23 @@ def in_full(context: ServerContext, run: Run) -> dict[str, Any]:
     return {**_shown(context, run), "previous": previous, "review": None}
 
 
+def shown_event(context: ServerContext, event: Mapping[str, Any]) -> dict[str, Any]:
+    """An event as people see it: errors and warnings name no path outside the project."""
+    if event.get("event") != "error" and event.get("level") != "warning":
+        return dict(event)
+    return {
+        name: hidden(context, value) if name in _TOLD_IN and isinstance(value, str) else value
+        for name, value in event.items()
+    }
+
+
+def hidden(context: ServerContext, text: str) -> str:
+    """The text without paths outside the project."""
+    return hide_paths(text, context.config.task_dir)
+
+
 def _shown(context: ServerContext, run: Run) -> dict[str, Any]:
-    return run.as_json()
+    body = run.as_json()
+    body |= {name: hidden(context, body[name]) for name in _ERROR_FIELDS}
+    body["warnings"] = [hidden(context, each) for each in body["warnings"]]
+    return body

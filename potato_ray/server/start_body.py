@@ -8,10 +8,9 @@ from typing import Any
 from fastapi import Request
 from pydantic import ValidationError
 
-from potato_ray.config.spelling import closest, listed
+from potato_ray.config.spelling import closest, listed, shown
 from potato_ray.errors import StartRefused
 from potato_ray.server.answers import StartBody
-from potato_ray.server.problems import Rejected
 
 KNOWN = tuple(StartBody.model_fields)
 REQUEST_BODY: dict[str, Any] = {
@@ -32,33 +31,14 @@ _NEEDED = {
 
 
 async def start_body(request: Request) -> StartBody:
-    """The body of a request. Raises Rejected (415) for another media type, StartRefused for the rest."""
-    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media_type != "application/json":
-        raise Rejected(
-            415,
-            "The body must be JSON.",
-            code="unsupported_media_type",
-            evidence=f"Content-Type is {media_type or 'missing'}.",
-            next_step="Send it with Content-Type: application/json.",
-        )
-    return checked(parsed(await request.body()))
-
-
-def parsed(raw: bytes) -> dict[str, Any]:
-    """The JSON object in `raw`. Raises StartRefused (malformed_request)."""
+    """The body of a request, of whose form bodies.py has seen to. Raises StartRefused."""
     try:
-        body = json.loads(raw.decode("utf-8"), parse_constant=_no_number)
-        json.dumps(body, ensure_ascii=False, allow_nan=False).encode("utf-8")
-    except UnicodeError:
-        raise _malformed("The body is no UTF-8 text.") from None
-    except RecursionError:
-        raise _malformed("The body is nested too deeply.") from None
+        body = json.loads(await request.body())
     except ValueError as error:
         raise _malformed("The body is no JSON.", f"{error}.") from None
     if not isinstance(body, dict):
-        raise _malformed("The body must be a JSON object.", f"It is {type(body).__name__}.")
-    return body
+        raise _malformed("The body must be a JSON object.", f"It is {shown(body)}.")
+    return checked(body)
 
 
 def checked(body: dict[str, Any]) -> StartBody:
@@ -95,7 +75,3 @@ def _malformed(message: str, evidence: str = "", next_step: str = "") -> StartRe
         evidence=evidence,
         next_step=next_step or "Correct it; /openapi.json describes every route.",
     )
-
-
-def _no_number(name: str) -> None:
-    raise ValueError(f"{name} is no JSON number")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import uuid
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
+from fastapi import APIRouter, Depends, Header, Path, Query, Response
 
 from potato_ray.registry.runs import Run
 from potato_ray.server.access import Admin
 from potato_ray.server.answers import Cancelled, RunInFull, RunList, StartBody, Started, Status
 from potato_ray.server.context import Context, ServerContext
-from potato_ray.server.openapi import problems
+from potato_ray.server.grants import Grant
+from potato_ray.server.openapi import problems, refusals
 from potato_ray.server.problems import answer
 from potato_ray.server.run_answers import found_run, in_full, json_answer, summary
 from potato_ray.server.start_body import REQUEST_BODY, start_body
@@ -32,13 +33,14 @@ RunId = Annotated[str, Path(description="The run's identifier.", min_length=1, m
     responses={
         200: {"model": Started, "description": "It starts at once."},
         202: {"model": Started, "description": "It waits; Location is where to look at it."},
-        **problems(400, 409, 413, 415, 429, 503),
+        **refusals(400, 409, 429),
+        **problems(503),
     },
     openapi_extra=REQUEST_BODY,
 )
 async def start_run(
     context: Context,
-    request: Request,
+    grant: Annotated[Grant, Admin],
     body: Annotated[StartBody, Depends(start_body)],
     idempotency_key: Annotated[
         str | None,
@@ -46,7 +48,7 @@ async def start_run(
     ] = None,
 ) -> Response:
     """Everything that can be refused is refused at once, with `"started": false` and an error_code."""
-    wanted = _wanted(body, request, idempotency_key)
+    wanted = _wanted(body, grant, idempotency_key)
     said = await context.controller.command("start", wanted)
     if not said["started"]:
         return _refused(said)
@@ -56,10 +58,8 @@ async def start_run(
     return json_answer(said, 202 if said["queued"] else 200, headers)
 
 
-def _wanted(body: StartBody, request: Request, key: str | None) -> StartRequest:
+def _wanted(body: StartBody, grant: Grant, key: str | None) -> StartRequest:
     schemas = [body.schemas] if isinstance(body.schemas, str) else body.schemas
-    # Browsers bring the session's cookie; programs send the key itself.
-    by_key = "x-api-key" in request.headers or not request.cookies
     return StartRequest(
         trainer=body.trainer,
         schemas=tuple(schemas),
@@ -67,7 +67,7 @@ def _wanted(body: StartBody, request: Request, key: str | None) -> StartRequest:
         backend=body.backend or "",
         accept_licence=body.accept_licence,
         queue=body.queue,
-        trigger="api" if by_key else "page",
+        trigger="page" if grant is Grant.SESSION else "api",
         # The link repeats commands while the controller is being restarted.
         idempotency_key=key or uuid.uuid4().hex,
     )
@@ -102,7 +102,7 @@ def _refused(said: dict[str, Any]) -> Response:
     "/runs",
     operation_id="list_runs",
     summary="The newest runs",
-    responses={200: {"model": RunList}, **problems(400)},
+    responses={200: {"model": RunList}},
 )
 def list_runs(
     context: Context,
