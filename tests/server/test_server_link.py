@@ -1,0 +1,145 @@
+"""Commands to a controller that is coming up, being restarted, or gone."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from potato_ray.errors import Conflict, NotFound, PotatoRayError
+from potato_ray.server.context import Phase, Unavailable
+from potato_ray.server.link import LiveLink
+from potato_ray.starting import StartRequest
+
+RESTARTING = Conflict("It did not answer.", code="controller_restarting")
+REQUEST = StartRequest(trainer="t", schemas=("s",))
+
+
+class Caller:
+    """Gives these answers, the last one again and again; an exception is raised."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = list(answers)
+        self.asked: list[tuple[Any, ...]] = []
+
+    def call(self, method: str, *args: Any, timeout_s: float = 30.0) -> Any:
+        self.asked.append((method, *args))
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def linked(*answers: Any, phase: Phase = Phase.READY, patience_s: float = 5.0) -> tuple[LiveLink, Caller]:
+    caller = Caller(*answers)
+    link = LiveLink(caller, patience_s)
+    link.enter(phase)
+    return link, caller
+
+
+def test_a_command_is_answered_by_the_controller() -> None:
+    link, caller = linked(3)
+    assert asyncio.run(link.command("withdraw", "r1")) == 3
+    assert caller.asked == [("withdraw", "r1")]
+
+
+def test_a_command_waits_for_a_controller_that_comes_up() -> None:
+    link, caller = linked("done", phase=Phase.STARTING)
+
+    async def both() -> Any:
+        waiting = asyncio.create_task(link.command("cancel", "r1"))
+        await asyncio.sleep(0.02)
+        assert caller.asked == []
+        link.enter(Phase.READY)
+        return await waiting
+
+    assert asyncio.run(both()) == "done"
+
+
+@pytest.mark.parametrize("phase", [Phase.STARTING, Phase.RESTARTING])
+def test_a_controller_that_does_not_come_up_is_unavailable(phase: Phase) -> None:
+    link, caller = linked("never", phase=phase, patience_s=0.1)
+    with pytest.raises(Unavailable, match=str(phase)):
+        asyncio.run(link.command("cancel", "r1"))
+    assert caller.asked == []
+
+
+@pytest.mark.parametrize("phase", [Phase.FAILED, Phase.STOPPING])
+def test_nobody_waits_for_a_controller_that_will_not_come(phase: Phase) -> None:
+    link, _ = linked("never", phase=phase, patience_s=3600.0)
+    with pytest.raises(Unavailable):
+        asyncio.run(link.command("cancel", "r1"))
+
+
+def test_why_the_controller_failed_is_said() -> None:
+    link, _ = linked("never", phase=Phase.FAILED)
+    link.trouble = PotatoRayError("The registry is damaged.")
+    with pytest.raises(Unavailable, match="The registry is damaged"):
+        asyncio.run(link.command("cancel", "r1"))
+
+
+def test_a_start_that_was_not_answered_is_repeated_with_the_same_key() -> None:
+    link, caller = linked(RESTARTING, RESTARTING, {"started": True})
+    assert asyncio.run(link.command("start", REQUEST)) == {"started": True}
+    keys = {request.idempotency_key for _, request in caller.asked}
+    assert len(caller.asked) == 3
+    assert len(keys) == 1
+    assert keys != {None}
+
+
+def test_a_key_that_was_given_is_kept() -> None:
+    link, caller = linked({"started": True})
+    request = StartRequest(trainer="t", schemas=("s",), idempotency_key="mine")
+    asyncio.run(link.command("start", request))
+    assert caller.asked == [("start", request)]
+
+
+def test_a_command_that_is_never_answered_is_given_up() -> None:
+    link, _ = linked(RESTARTING, patience_s=0.1)
+    with pytest.raises(Unavailable, match="may have been taken"):
+        asyncio.run(link.command("cancel", "r1"))
+
+
+def test_what_the_command_itself_raises_is_raised_at_once() -> None:
+    link, caller = linked(NotFound("No such run."))
+    with pytest.raises(NotFound):
+        asyncio.run(link.command("cancel", "r1"))
+    assert len(caller.asked) == 1
+
+
+def test_an_unexpected_error_of_a_living_controller_is_not_repeated() -> None:
+    link, caller = linked(RuntimeError("a fault of ours"))
+    with pytest.raises(RuntimeError, match="a fault of ours"):
+        asyncio.run(link.command("cancel", "r1"))
+    assert len(caller.asked) == 1
+
+
+def test_a_failure_of_ray_that_is_going_is_ridden_out() -> None:
+    link, _ = linked("done")
+
+    class Going(Caller):
+        def call(self, method: str, *args: Any, timeout_s: float = 30.0) -> Any:
+            if not self.asked:
+                self.asked.append((method,))
+                link.enter(Phase.RESTARTING)
+                raise RuntimeError("Ray has not been started yet")
+            return super().call(method, *args)
+
+    link._caller = Going("done")
+
+    async def both() -> Any:
+        waiting = asyncio.create_task(link.command("cancel", "r1"))
+        while link.phase is not Phase.RESTARTING:
+            await asyncio.sleep(0.01)
+        link.enter(Phase.READY)
+        return await waiting
+
+    assert asyncio.run(both()) == "done"
+
+
+def test_a_link_that_was_closed_stays_closed() -> None:
+    link, _ = linked("never")
+    link.close()
+    link.enter(Phase.READY)
+    assert link.phase is Phase.STOPPING

@@ -1,0 +1,55 @@
+"""The server's socket: where it listens, and one clear sentence when it cannot."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from potato_ray.errors import Conflict, PotatoRayError
+from potato_ray.server.listening import bind, bind_next, is_loopback, url_of
+
+
+def test_port_0_takes_a_free_one_and_the_url_names_it() -> None:
+    with bind("127.0.0.1", 0) as listener:
+        port = listener.getsockname()[1]
+        assert url_of(listener) == f"http://127.0.0.1:{port}"
+        assert is_loopback(listener)
+
+
+def test_a_port_in_use_is_named_with_the_way_out() -> None:
+    with bind("127.0.0.1", 0) as listener:
+        port = listener.getsockname()[1]
+        with pytest.raises(Conflict) as refused:
+            bind("127.0.0.1", port)
+    assert refused.value.code == "port_in_use"
+    assert refused.value.message == f"Port {port} is in use by another program."
+    assert "--port" in refused.value.next_step
+
+
+def test_the_next_free_port_is_taken() -> None:
+    with bind("127.0.0.1", 0) as listener:
+        port = listener.getsockname()[1]
+        with bind_next("127.0.0.1", port) as second:
+            assert second.getsockname()[1] != port
+
+
+@pytest.mark.parametrize("host", ["203.0.113.7", "no such host"])
+def test_an_address_that_is_not_this_machines_is_refused(host: str) -> None:
+    with pytest.raises(PotatoRayError) as refused:
+        bind(host, 0)
+    assert refused.value.code == "cannot_listen"
+    assert host in refused.value.message
+
+
+def test_a_server_on_every_address_is_reached_through_loopback() -> None:
+    with bind("0.0.0.0", 0) as listener:  # noqa: S104
+        assert url_of(listener) == f"http://127.0.0.1:{listener.getsockname()[1]}"
+        assert not is_loopback(listener)
+
+
+def test_an_ipv6_address_is_written_in_brackets() -> None:
+    if not socket.has_ipv6:
+        pytest.skip("this machine has no IPv6")
+    with bind("::1", 0) as listener:
+        assert url_of(listener) == f"http://[::1]:{listener.getsockname()[1]}"

@@ -1,0 +1,128 @@
+"""A `potato-ray start` process, its memory, and everything that it has started."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from potato_ray.config import ProjectConfig
+from potato_ray.config.admin_key import find_admin_key
+from potato_ray.job import processes
+
+DEADLINE_S = 60.0
+API = "/admin/training/api"
+# Every process of ours hands variables of the locale on, the detached ones too.
+MARK = "LC_POTATO_RAY_TEST"
+# A background job of a shell ignores SIGINT, and hands that down to us and to the server.
+PROGRAM = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from potato_ray.cli import main
+main()
+"""
+
+
+class ServerProcess:
+    """Started by its making; `url` is known once it has printed it (`wait_for_url`)."""
+
+    def __init__(self, config: ProjectConfig, *arguments: str, port: int = 0) -> None:
+        self.config = config
+        self.mark = f"{MARK}={secrets.token_hex(8)}"
+        self.url = ""
+        self._errors = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 - lives as long as this
+        self.began = time.monotonic()
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, "start", str(config.path), "--port", str(port), *arguments],
+            cwd="/",
+            env={**os.environ, **dict([self.mark.split("=")])},
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+            start_new_session=True,
+        )
+
+    @property
+    def said(self) -> str:
+        """What it has written to stderr so far."""
+        self._errors.seek(0)
+        return self._errors.read()
+
+    def wait_for_url(self) -> str:
+        assert self.process.stdout is not None
+        first = self.process.stdout.readline()
+        found = re.match(r"Training page: (http://\S+)/admin/training$", first.strip())
+        assert found, f"it printed {first!r} and said {self.said}"
+        self.url = found[1]
+        return self.url
+
+    def health(self) -> dict[str, Any]:
+        url = self.url or self.wait_for_url()
+        answer = httpx.get(f"{url}/health", timeout=10.0)
+        assert answer.status_code == 200
+        return dict(answer.json())
+
+    def wait_ready(self) -> ServerProcess:
+        self.wait_until(lambda: self.health()["controller"] == "ready")
+        return self
+
+    def wait_until(self, true: Callable[[], bool]) -> None:
+        """Wait until something is true; fails at the deadline, or when the server has ended before."""
+        deadline = time.monotonic() + DEADLINE_S
+        while not true():
+            assert self.process.poll() is None, f"it ended with {self.process.returncode}: {self.said}"
+            assert time.monotonic() < deadline, f"it did not come to that in time: {self.said}"
+            time.sleep(0.05)
+
+    def start_run(self, act: str) -> str:
+        """POST the start of a run of the trainer `rehearsal`; its id."""
+        body = {"trainer": "rehearsal", "schemas": ["sentiment"], "params": {"act": act}}
+        answer = httpx.post(self.url + f"{API}/runs", json=body, headers=self.headers(), timeout=40.0)
+        assert answer.status_code in (200, 202), answer.text
+        return str(answer.json()["run_id"])
+
+    def headers(self) -> dict[str, str]:
+        return {"X-API-Key": find_admin_key(self.config) or ""}
+
+    def processes(self) -> list[int]:
+        """Every living process that it has started, itself included."""
+        return [pid for pid in processes.marked([self.mark]) if pid != os.getpid()]
+
+    def end(self, number: int | None = None) -> int:
+        """Send a signal, if given, and wait for the end; the exit code."""
+        if number is not None:
+            self.process.send_signal(number)
+        return self.process.wait(timeout=DEADLINE_S)
+
+    def close(self) -> None:
+        """Kill what is left of it."""
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait(timeout=DEADLINE_S)
+        processes.end_marked([self.mark], patience_s=5.0)
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+        self._errors.close()
+
+
+def memory_mb(pids: list[int]) -> dict[str, float]:
+    """MiB of each process, pages that several share divided among them, by pid and name."""
+    measured = {}
+    for pid in pids:
+        try:
+            command = (
+                Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+            )
+            measured[f"{pid} {command.strip()}"] = processes.proportional_mb([pid])
+        except OSError:
+            continue  # it has just ended
+    return measured
