@@ -52,9 +52,10 @@ class Field:
 
     @property
     def _left_alone(self) -> str:
-        if not self.effective:
+        if self.effective in ("", "{}"):
             return ""
-        return f"{self.source}: {self.effective}."
+        shown = {"true": "on", "false": "off"}.get(self.effective, self.effective)
+        return f"{self.source}: {shown}."
 
     @property
     def _range(self) -> str:

@@ -38,4 +38,6 @@ def page(
     A page shows the state of one moment, so it is never kept by the browser.
     """
     html = environment().get_template(template).render(project=project, here=here, admin=admin, **values)
-    return HTMLResponse(html, status, {"Cache-Control": "no-store"})
+    # Half a character, which names of a trainer's metrics may hold, has no form in UTF-8.
+    body = html.encode("utf-8", "replace")
+    return HTMLResponse(body, status, {"Cache-Control": "no-store"})

@@ -15,6 +15,7 @@ from potato_ray.registry.runs import Run
 from potato_ray.registry.states import State
 from potato_ray.server.context import Phase, ServerContext
 from potato_ray.server.form_fields import Field, fields_of
+from potato_ray.server.hiding import hide_paths
 from potato_ray.server.overview import CurrentRun
 from potato_ray.server.wording import number
 from potato_ray.trainers import registry as trainers
@@ -73,7 +74,7 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class StartForm:
-    """The choices of the form. `first` is the trainer that is shown at the beginning."""
+    """The choices of the form. `first` is the trainer that is shown at the beginning: one that can run."""
 
     trainers: tuple[TrainerChoice, ...]
     schemes: tuple[SchemeChoice, ...]
@@ -83,16 +84,20 @@ class StartForm:
 
     @property
     def first(self) -> str:
-        ready = [trainer.name for trainer in self.trainers if not trainer.unavailable]
-        return next(iter([*ready, *(trainer.name for trainer in self.trainers)]), "")
+        def rank(trainer: TrainerChoice) -> tuple[bool, bool, bool, int]:
+            confirm, own = trainer.licence.needs_confirmation, trainer.name in trainers.BUILT_IN
+            return bool(trainer.unavailable), confirm, not own, -len(trainer.schemes)
+
+        return min(self.trainers, key=rank).name if self.trainers else ""
 
 
 @dataclass(frozen=True)
 class Score:
-    """A held-out score for a cell: the figure, what it is, and both in one sentence."""
+    """A held-out score for a cell: the figure, its interval, split and metric; all in one sentence."""
 
     value: str
-    about: str
+    interval: str
+    what: str
     sentence: str
 
 
@@ -192,7 +197,7 @@ def _backends(config: ProjectConfig) -> Iterable[BackendChoice]:
         yield BackendChoice(name, describe(name, config), description, chosen=name == training.backend)
 
 
-def row_of(run: Run) -> RunRow:
+def row_of(context: ServerContext, run: Run) -> RunRow:
     """A run as the table has it."""
     score = score_of(run.scores.get("headline") or run.headline)
     return RunRow(
@@ -204,7 +209,7 @@ def row_of(run: Run) -> RunRow:
         ran_on=ran_on(run),
         started_at=run.started_at or run.begun_at,
         took_s=run.duration_s,
-        reason=_reason(run),
+        reason=hide_paths(_reason(run), context.config.task_dir),
     )
 
 
@@ -250,13 +255,13 @@ def score_of(headline: Mapping[str, Any] | None) -> Score | None:
         "lower is better" if headline.get("lower_is_better") else "",
         "" if headline.get("comparable", True) else "not directly comparable with earlier runs",
     ]
-    about = f"{what} · {interval}" if interval else what
-    return Score(_figure(headline["value"]), about, "; ".join(note for note in notes if note))
+    sentence = "; ".join(note for note in notes if note)
+    return Score(_figure(headline["value"]), interval, what, sentence)
 
 
 def _interval(headline: Mapping[str, Any]) -> str:
     low, high = headline.get("low"), headline.get("high")
-    return "" if low is None or high is None else f"{_figure(low)} to {_figure(high)}"
+    return "" if low is None or high is None else f"{_figure(low)}–{_figure(high)}"
 
 
 def _figure(value: float) -> str:
@@ -297,18 +302,18 @@ BLANK_RUN = CurrentRun(
 """For the template from which the page's script makes the card of a run that begins."""
 
 
-def trouble_of(context: ServerContext) -> Trouble | None:
-    """What to say of a controller that is not ready; None when it is."""
-    phase, error = context.controller.phase, context.controller.trouble
-    if phase is Phase.FAILED:
-        text = " ".join(part for part in (error.evidence, error.next_step) if part) if error else ""
-        return Trouble(
-            "error", f"Runs cannot be started: {error.message if error else 'Ray did not start.'}", text
-        )
-    return _PHASES.get(phase)
+def trouble_of(now: Mapping[str, Any]) -> Trouble | None:
+    """What an Overview says of a controller that is not ready; None when it is."""
+    if now["controller"] == Phase.FAILED:
+        error = now["errors"][0] if now["errors"] else _WORDLESS
+        text = " ".join(part for part in (error["evidence"], error["next_step"]) if part)
+        return Trouble("error", f"Runs cannot be started: {error['error']}", text)
+    return _PHASES.get(now["controller"])
 
 
-_PHASES = {
+_WORDLESS = {"error": "Ray did not start.", "evidence": "", "next_step": ""}
+
+_PHASES: Mapping[str, Trouble] = {
     Phase.STARTING: Trouble(
         "busy", "The server is starting.", "A run that is started now begins as soon as Ray is up."
     ),

@@ -43,7 +43,7 @@ def chromium() -> Iterator[Browser]:
 def page_of(
     browser: Browser, url: str, *, size: dict[str, int] | None = None, scheme: str = "light", **options: Any
 ) -> Iterator[Page]:
-    """A fresh page of a size, light or dark, with a clear cookie jar. An error of its scripts fails the test."""
+    """A fresh page, light or dark, without cookies. An error of its scripts fails the test."""
     context = browser.new_context(
         viewport=size or WIDE, color_scheme=scheme, base_url=url, locale="en-GB", **options
     )

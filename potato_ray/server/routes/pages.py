@@ -50,15 +50,16 @@ def training_page(
 ) -> Response:
     """The form, what is going on, and the runs; `status` and `trainer` choose among the runs."""
     runs = context.reader.runs(limit + 1, status or None, trainer or None)
+    now = overview(context, context.reader.snapshot(), time.time())
     return page(
         "training.html",
         project=context.config.annotation_task_name,
         here="training",
-        findings=context.findings,
-        trouble=views.trouble_of(context),
-        now=overview(context, context.reader.snapshot(), time.time()),
+        findings=now["findings"],
+        trouble=views.trouble_of(now),
+        now=now,
         form=views.start_form(context.config),
-        rows=[views.row_of(run) for run in runs[:limit]],
+        rows=[views.row_of(context, run) for run in runs[:limit]],
         more=_more(status, trainer) if len(runs) > limit and limit < MOST_RUNS_SHOWN else "",
         filters=_filters(context, runs, status, trainer),
         blank=views.BLANK_RUN,

@@ -43,6 +43,7 @@ class StartForm {
       event.preventDefault();
       void this.submit();
     });
+    /** @type {HTMLButtonElement} */ (document.getElementById("start-button")).disabled = false;
     // A browser that comes back to the page fills in what was chosen before.
     this.showTrainer();
     show("of-backend", control("backend").value);
@@ -112,8 +113,9 @@ class StartForm {
 
   /** @param {import("./api.js").Problem} problem */
   showAtField(problem) {
-    const text = [problem.error, problem.evidence, problem.next_step].filter(Boolean).join(" ");
     const field = this.fieldOf(problem);
+    const whole = [problem.error, problem.evidence, problem.next_step].filter(Boolean).join(" ");
+    const text = problem.error_code === "licence_not_confirmed" ? "Read the licence, and tick this to start." : whole;
     if (field) showError(field, text);
     return Boolean(field);
   }

@@ -1,0 +1,353 @@
+"""The pages in a real browser: by keyboard, narrow and wide, light and dark, through a lost connection."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from browser import NARROW, WIDE, chromium, page_of, served
+from many_runs import LONG_REASON, Past, a_run_and_a_queue, thirty_runs
+from playwright.sync_api import Browser, Page, expect
+from registry_link import RegistryLink
+
+from potato_ray.config import ProjectConfig
+from potato_ray.registry.reading import RegistryReader
+from potato_ray.registry.runs import Run
+from potato_ray.registry.states import State
+from potato_ray.server.app import create_app
+from potato_ray.server.context import Phase, ServerContext
+
+KEY = "fixture-admin-key"
+TABS_MAX = 80
+LAB = {"lab": {"type": "ssh", "host": "gpu.example.org", "description": "Two cards, shared with others"}}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as started:
+        yield started
+
+
+class Site:
+    """A project, its server in a thread, and pages on it."""
+
+    def __init__(self, config: ProjectConfig, browser: Browser, stack: ExitStack) -> None:
+        self.browser = browser
+        self.stack = stack
+        self.controller = RegistryLink(config)
+        stack.callback(self.controller.close)
+        reader = RegistryReader(config.registry_path, project=config.annotation_task_name)
+        self.reader = reader
+        self.url = stack.enter_context(
+            served(create_app(ServerContext(config, reader, self.controller, admin_key=KEY)))
+        )
+
+    def open(self, path: str = "/admin/training", *, admin: bool = True, **look: Any) -> Page:
+        headers = {"X-API-Key": KEY} if admin else {}
+        page = self.stack.enter_context(page_of(self.browser, self.url, extra_http_headers=headers, **look))
+        page.goto(path)
+        return page
+
+    def write(self, do: Callable[..., Any], *args: Any) -> Any:
+        """Move runs along, as the controller would."""
+        return self.controller.write(do, self.controller.registry, *args)
+
+    def runs(self) -> list[Run]:
+        return self.reader.runs()
+
+
+@pytest.fixture
+def site(make_project, browser: Browser) -> Iterator[Callable[..., Site]]:
+    """Makes sites: `site()` or `site("shapes", queue_max=2)`."""
+    with ExitStack() as stack:
+        yield lambda name="review-sentiment", **training: Site(make_project(name, **training), browser, stack)
+
+
+def violations(page: Page) -> list[str]:
+    found = Axe().run(page).response["violations"]
+    return [f"{each['id']}: {[node['target'] for node in each['nodes']][:3]}" for each in found]
+
+
+def tab_to(page: Page, name: str) -> None:
+    """Press Tab until a control of that name or text has the focus."""
+    for _ in range(TABS_MAX):
+        page.keyboard.press("Tab")
+        focused = page.evaluate(
+            "() => { const e = document.activeElement, label = e.labels?.[0];"
+            " return [e.innerText, label?.innerText].filter(Boolean).map((t) => t.trim()) }"
+        )
+        if name in focused:
+            return
+    raise AssertionError(f"Tab never reaches {name}")
+
+
+def press_start(page: Page) -> None:
+    button = page.get_by_role("button", name="Start run")
+    expect(button).to_be_enabled()
+    button.press("Enter")
+
+
+def empty(site: Site) -> str:
+    return "/admin/training"
+
+
+def long_past(site: Site) -> str:
+    site.write(thirty_runs)
+    return "/admin/training"
+
+
+def under_way(site: Site) -> str:
+    site.write(thirty_runs)
+    site.write(a_run_and_a_queue)
+    site.controller.phase = Phase.RESTARTING
+    return "/admin/training"
+
+
+def login(site: Site) -> str:
+    return "/admin/login"
+
+
+@pytest.mark.parametrize("state", [empty, long_past, under_way, login])
+def test_nothing_keeps_people_out_or_overflows(site, state: Callable[[Site], str]) -> None:
+    made = site("multi-scheme", backends=LAB)
+    page = made.open(state(made), admin=state is not login)
+    for size in (WIDE, NARROW, {"width": 800, "height": 900}):
+        page.set_viewport_size(size)
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            assert violations(page) == [], (size, scheme)
+        assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
+
+
+def test_a_run_is_started_watched_and_another_cancelled_by_keyboard_alone(site) -> None:
+    made = site()
+    page = made.open()
+    tab_to(page, "min_instances")
+    page.keyboard.type("12")
+    page.keyboard.press("Enter")
+    expect(page.locator("#start-said")).to_contain_text("Started.")
+    run = made.runs()[0]
+    assert run.params == {"min_instances": 12}
+
+    made.write(lambda registry: registry.begin(run.run_id, None, 1))
+    made.write(lambda registry: Past(registry).move(run, State.RUNNING))
+    step = page.locator('.run-card [data-part="step"]')
+    for number, words in enumerate(("reading 126 texts", "fitting LogisticRegression")):
+        said = [{"event": "status", "phase": "fitting", "step": words}]
+        made.write(lambda registry, n, s: registry.record_events(run.run_id, 1, n, s), number, said)
+        expect(step).to_have_text(words)
+
+    tab_to(page, "Start run")
+    page.keyboard.press("Space")
+    waiting = page.locator(".waiting-row")
+    expect(waiting).to_contain_text("waiting #1")
+    page.locator("#now-heading").evaluate("(heading) => { heading.tabIndex = -1; heading.focus() }")
+    tab_to(page, "Cancel run")  # that of the run under way
+    tab_to(page, "Cancel run")
+    page.keyboard.press("Enter")
+    expect(waiting.get_by_role("button")).to_have_text("Press again to cancel")
+    page.keyboard.press("Enter")
+    expect(waiting).to_have_count(0)
+    assert [each.status for each in made.runs()] == ["cancelled", "running"]
+    assert page.evaluate("document.activeElement.id") == "now-heading"
+
+
+def test_a_second_thought_lets_the_run_go_on(site) -> None:
+    made = site()
+    made.write(a_run_and_a_queue, 0)
+    page = made.open()
+    button = page.get_by_role("button", name="Cancel run")
+    button.press("Enter")
+    page.get_by_role("button", name="Press again to cancel").press("Escape")
+    expect(button).to_be_visible()
+    assert [each.status for each in made.runs()] == ["running"]
+
+
+def test_a_run_that_ends_leaves_no_trace_of_running(site) -> None:
+    made = site()
+    [run] = made.write(a_run_and_a_queue, 0)
+    page = made.open()
+    expect(page.locator(".run-card")).to_be_visible()
+    made.write(lambda registry: Past(registry).move(run, State.ERROR, error=LONG_REASON))
+    expect(page.locator("#ended")).to_contain_text("sklearn-text on sentiment has failed.")
+    expect(page.get_by_role("button", name="Cancel run")).to_have_count(0)
+    expect(page.locator("#idle")).to_be_visible()
+    row = page.locator(f'[data-row="{run.run_id}"]')
+    expect(row).to_contain_text("error")
+    expect(row).to_contain_text(LONG_REASON)
+    assert "running" not in page.locator("main").inner_text().replace("Nothing is running", "")
+
+
+def test_a_run_that_is_being_cancelled_cannot_be_cancelled_again(site) -> None:
+    made = site()
+    made.write(a_run_and_a_queue, 0)
+    page = made.open()
+    page.get_by_role("button", name="Cancel run").press("Enter")
+    page.get_by_role("button", name="Press again to cancel").press("Enter")
+    expect(page.locator(".run-card .status")).to_have_text("cancelling")
+    expect(page.get_by_role("button", name="Cancel run")).to_have_count(0)
+    expect(page.locator("#runs tbody").first).to_contain_text("cancelling")
+
+
+def test_a_failed_run_is_found_and_its_reason_read_by_keyboard(site) -> None:
+    made = site()
+    failed = made.write(lambda registry: Past(registry).fail())
+    page = made.open(size=NARROW)
+    row = page.locator(f'[data-row="{failed.run_id}"]')
+    expect(row).to_contain_text(LONG_REASON)
+    tab_to(page, row.get_by_role("link").inner_text())
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/admin/training/runs/{failed.run_id}")
+
+
+def test_a_double_click_starts_one_run(site) -> None:
+    made = site()
+    page = made.open()
+    page.get_by_role("button", name="Start run").dblclick()
+    expect(page.locator("#start-said")).to_contain_text("Started.")
+    assert len(made.runs()) == 1
+
+
+def test_a_start_without_an_answer_is_repeated_and_starts_nothing_twice(site) -> None:
+    made = site()
+    page = made.open()
+    lost = []
+
+    def lose_the_first(route) -> None:
+        if route.request.method == "POST" and not lost:
+            lost.append(route.fetch().status)
+            route.abort()
+        else:
+            route.continue_()
+
+    page.route("**/admin/training/api/runs", lose_the_first)
+    press_start(page)
+    expect(page.get_by_role("alert").filter(has_text="does not answer")).to_be_visible()
+    press_start(page)
+    expect(page.locator("#start-said")).to_contain_text("Started.")
+    assert (lost, len(made.runs())) == ([200], 1)
+
+
+@pytest.mark.parametrize(
+    ("field", "written", "said"),
+    [
+        ("min_instances", "0", "Write 1 or more."),
+        ("min_instances", "2.5", "Write a whole number."),
+        ("classifier_kwargs", "{C: 2}", "This is no JSON"),
+        ("classifier_kwargs", "[1]", "Write a JSON object"),
+        ("classifier", "os.system", "classifier must come from"),
+        ("vectorizer", "Tfidf", "vectorizer Tfidf is not known by its short name"),
+    ],
+)
+def test_what_is_wrong_with_a_field_is_said_at_the_field(site, field: str, written: str, said: str) -> None:
+    page = site().open()
+    control = page.locator(f"#sklearn-text--{field}")
+    control.evaluate("(control, value) => { control.value = value }", written)
+    press_start(page)
+    expect(control).to_be_focused()
+    expect(control).to_have_attribute("aria-invalid", "true")
+    expect(control).to_have_accessible_description(re_of(said))
+    assert violations(page) == []
+
+
+def re_of(words: str) -> re.Pattern[str]:
+    return re.compile(re.escape(words))
+
+
+def test_a_full_queue_is_told_on_top_with_the_next_step(site) -> None:
+    made = site(queue_max=0)
+    made.write(a_run_and_a_queue, 0)
+    page = made.open()
+    press_start(page)
+    expect(page.locator("#start-problem .notice")).to_contain_text("queue")
+
+
+def test_the_form_follows_the_trainer_and_its_licence_is_asked_for(site) -> None:
+    made = site("multi-scheme")
+    page = made.open()
+    trainer, scheme = page.get_by_label("Trainer", exact=True).first, page.get_by_label("Scheme", exact=True)
+    assert "strength (slider)" in scheme.inner_text()
+    trainer.select_option("licensed")
+    assert "strength (slider)" not in scheme.inner_text()
+    scheme.select_option("channel")
+    trainer.select_option("sklearn-text")
+    expect(scheme).to_have_value("channel")
+    trainer.select_option("licensed")
+    press_start(page)
+    licence = page.get_by_label("I accept the licence")
+    expect(licence).to_be_focused()
+    licence.press("Space")
+    press_start(page)
+    expect(page.locator("#start-said")).to_contain_text("Started.")
+    [run] = made.runs()
+    assert (run.trainer, run.schemas, run.accept_licence) == ("licensed", ("channel",), True)
+
+
+def test_a_backend_is_checked_beneath_its_menu(site) -> None:
+    page = site(backends=LAB).open()
+    page.get_by_role("button", name="Check").press("Enter")
+    report = page.locator("#check-report")
+    expect(report).to_contain_text("local: this machine")
+    page.get_by_label("Runs on").select_option("lab")
+    expect(report).to_be_empty()
+    expect(page.get_by_text("Two cards, shared with others")).to_be_visible()
+
+
+def test_a_lost_connection_is_told_and_found_again(site) -> None:
+    made = site()
+    [run] = made.write(a_run_and_a_queue, 0)
+    page = made.open()
+    expect(page.locator(".run-card")).to_be_visible()
+    page.route("**/admin/training/api/**", lambda route: route.abort())
+    page.reload()
+    expect(page.locator("#connection")).to_contain_text("Connection lost, trying again.")
+    page.unroute("**/admin/training/api/**")
+    made.write(lambda registry: Past(registry).move(run, State.ERROR, error="It broke."))
+    expect(page.locator("#connection")).to_be_empty()
+    expect(page.locator("#idle")).to_be_visible()
+
+
+def test_without_the_stream_the_page_asks(site) -> None:
+    made = site()
+    page = made.open("/health")
+    page.route("**/admin/training/api/stream", lambda route: route.abort())
+    page.goto("/admin/training")
+    made.write(a_run_and_a_queue, 1)
+    expect(page.locator(".run-card")).to_contain_text("fitting LogisticRegression")
+    expect(page.locator(".waiting-row")).to_contain_text("waiting #1")
+    expect(page.locator("#connection")).to_be_empty()
+
+
+def test_a_controller_that_comes_up_is_told_and_then_no_more(site) -> None:
+    made = site()
+    made.controller.phase = Phase.STARTING
+    page = made.open()
+    expect(page.locator("#trouble")).to_contain_text("The server is starting.")
+    made.controller.phase = Phase.READY
+    expect(page.locator("#trouble")).to_be_empty()
+
+
+def test_the_key_opens_the_page_and_logging_out_closes_it(site) -> None:
+    page = site().open("/admin/training", admin=False)
+    page.get_by_label("Admin key").fill(KEY)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Training")).to_be_visible()
+    press_start(page)
+    expect(page.locator("#start-said")).to_contain_text("Started.")
+    page.get_by_role("button", name="Log out").press("Enter")
+    expect(page.get_by_label("Admin key")).to_be_visible()
+    page.goto("/admin/training")
+    expect(page.get_by_label("Admin key")).to_be_visible()
+
+
+def test_names_that_look_like_markup_stay_words(site) -> None:
+    made = site()
+    page = made.open()
+    made.write(lambda registry: Past(registry).working(schemas=("<img src=x onerror=alert(1)>",)))
+    expect(page.locator(".run-card h3")).to_have_text("sklearn-text on <img src=x onerror=alert(1)>")
+    expect(page.locator("#runs tbody").first).to_contain_text("<img src=x")
+    assert page.locator("main img").count() == 0
