@@ -8,13 +8,16 @@ const POLL_MS = 3_000;
 const SILENT_MS = 45_000;
 const STREAM_AGAIN_MS = 20_000;
 
+/** @typedef {{onStatus: (status: any) => void, onConnection: (how: string) => void, onRun?: (event: any) => void}} Tell */
+
 /**
  * Tell `onStatus` the newest status as often as it changes, and `onConnection` how the server is reached:
- * live, polling, lost or logged-out. While nobody looks at the page nothing is asked.
- * @param {{onStatus: (status: any) => void, onConnection: (how: string) => void}} tell
+ * live, polling, lost or logged-out; `onRun` the events of `run`, as far as they come by the stream. While
+ * nobody looks at the page nothing is asked.
+ * @param {Tell} tell @param {string} [run]
  */
-export function follow(tell) {
-  const follower = new Follower(tell);
+export function follow(tell, run) {
+  const follower = new Follower(tell, run ? `${STREAM}?run_id=${encodeURIComponent(run)}` : STREAM);
   document.addEventListener("visibilitychange", () => follower.wanted(!document.hidden));
   window.addEventListener("pagehide", () => follower.wanted(false));
   window.addEventListener("pageshow", () => follower.wanted(!document.hidden));
@@ -23,9 +26,10 @@ export function follow(tell) {
 }
 
 class Follower {
-  /** @param {{onStatus: (status: any) => void, onConnection: (how: string) => void}} tell */
-  constructor(tell) {
+  /** @param {Tell} tell @param {string} stream its address */
+  constructor(tell, stream) {
     this.tell = tell;
+    this.stream = stream;
     /** @type {EventSource | null} */
     this.source = null;
     /** @type {ReturnType<typeof setTimeout> | undefined} */
@@ -59,10 +63,13 @@ class Follower {
   }
 
   open() {
-    const source = new EventSource(STREAM);
+    const source = new EventSource(this.stream);
     this.source = source;
     source.addEventListener("status", (event) => this.heard(JSON.parse(event.data)));
-    source.addEventListener("run", () => this.listen());
+    source.addEventListener("run", (event) => {
+      this.listen();
+      this.tell.onRun?.(JSON.parse(event.data));
+    });
     source.onerror = () => this.failed();
     this.listen();
   }

@@ -1,0 +1,297 @@
+// @ts-check
+/** The page of one run: what moves while it is under way, and the page anew when it has ended. */
+
+import { Refused, call } from "./api.js";
+import { cancelButtons } from "./cancel.js";
+import { piece, say } from "./pieces.js";
+import { Curves } from "./run_curves.js";
+import { follow } from "./stream.js";
+import { localTimes } from "./times.js";
+import { withdrawButton } from "./withdraw.js";
+import { duration, number } from "./wording.js";
+
+const LOG_LINES = 200;
+const PAGE = 1_000;
+const MOST_PAGES = 20;
+const DRAW_EVERY_MS = 500;
+const AGAIN_MS = 3_000;
+const ENDED = new Set(["success", "error", "cancelled", "interrupted"]);
+
+/** @type {Record<string, string>} */
+const CONNECTION = {
+  live: "",
+  polling: "",
+  lost: "Connection lost, trying again. What is shown here may be old.",
+  "logged-out": "You are logged out. Load this page again to log in.",
+};
+
+/** @param {string} id */
+const byId = (id) => document.getElementById(id);
+
+/** @param {string} name */
+const part = (name) => /** @type {HTMLElement | null} */ (document.querySelector(`[data-part="${name}"]`));
+
+const run = byId("run")?.dataset.run ?? "";
+const path = `/runs/${encodeURIComponent(run)}`;
+
+/** Events of the run, each once and in their order, whichever way they come. */
+class Events {
+  constructor() {
+    this.curves = new Curves();
+    this.last = 0;
+    this.logged = Number(byId("run")?.dataset.after ?? 0);
+    this.busy = false;
+    this.drawAt = 0;
+  }
+
+  /** One event from the stream; where others are missing before it, they are fetched. @param {any} event */
+  take(event) {
+    if (typeof event.id !== "number" || event.id <= this.last) return;
+    if (event.id > this.last + 1) void this.catchUp();
+    else this.use(event);
+  }
+
+  /** Fetch what is new. */
+  async catchUp() {
+    if (this.busy) return;
+    this.busy = true;
+    try {
+      for (let pages = 0; pages < MOST_PAGES; pages += 1) {
+        const { events } = await call(`${path}/events?after=${this.last}&limit=${PAGE}`);
+        for (const event of events) if (event.id > this.last) this.use(event);
+        if (events.length < PAGE) break;
+      }
+    } catch {
+      // The next status, or the next event, tries again.
+    } finally {
+      this.busy = false;
+    }
+  }
+
+  /** @param {any} event */
+  use(event) {
+    this.last = event.id;
+    if (event.event === "metric") this.curves.add(event);
+    if (event.id > this.logged) {
+      this.logged = event.id;
+      addToLog(lineOf(event));
+    }
+    this.drawSoon();
+  }
+
+  drawSoon() {
+    if (this.drawAt) return;
+    this.drawAt = window.setTimeout(() => {
+      this.drawAt = 0;
+      const place = byId("curves-drawn");
+      const section = byId("curves");
+      if (place && section) section.hidden = !this.curves.draw(place);
+    }, DRAW_EVERY_MS);
+  }
+}
+
+/** A line of the log, as the server writes it. @param {any} event */
+function lineOf(event) {
+  const said = textOf(event);
+  return said && `${new Date(event.t * 1000).toISOString().slice(0, 19)}Z ${said}`;
+}
+
+/** @param {any} event @returns {string} */
+function textOf(event) {
+  switch (event.event) {
+    case "status":
+      return event.step || event.phase || "";
+    case "log":
+      return `${event.level === "warning" ? "WARNING: " : ""}${event.message ?? ""}`;
+    case "metric":
+      return `${event.name} = ${event.value}${typeof event.step === "number" ? ` (step ${event.step})` : ""}`;
+    case "artifact":
+      return `wrote ${event.path} (${event.bytes} bytes)`;
+    case "result":
+      return `the worker finished with ${event.n_predictions ?? 0} predictions`;
+    case "error":
+      return `ERROR (${event.code}): ${event.message} ${event.next_step ?? ""}`.trimEnd();
+    default:
+      return "";
+  }
+}
+
+/** The log keeps its last lines, and stays at its end where the reader has left it there. @param {string} line */
+function addToLog(line) {
+  const log = byId("log");
+  if (!log || !line) return;
+  const atEnd = log.scrollHeight - log.scrollTop - log.clientHeight < 24;
+  log.append(`${line}\n`);
+  const lines = (log.textContent ?? "").split("\n");
+  if (lines.length > 2 * LOG_LINES) log.textContent = lines.slice(-LOG_LINES - 1).join("\n");
+  if (atEnd) log.scrollTop = log.scrollHeight;
+  const nothing = byId("no-log");
+  if (nothing) nothing.hidden = true;
+}
+
+// The state -----------------------------------------------------------------------------------------
+
+let spoken = "";
+
+/** @param {any} status */
+function onStatus(status) {
+  const working = status.runs.find((/** @type {any} */ each) => each.run_id === run);
+  const waiting = status.queue.find((/** @type {any} */ each) => each.run_id === run);
+  if (working) drawWorking(working);
+  else if (waiting) drawWaiting(waiting);
+  else void endIfEnded();
+  void events.catchUp();
+}
+
+/** @param {any} working */
+function drawWorking(working) {
+  drawStatus(working.status, working.status);
+  say(part("step"), working.step || working.phase || working.status);
+  drawMeter(working);
+  const cancel = document.querySelector("[data-cancel]");
+  if (cancel instanceof HTMLElement) {
+    if (working.status === "cancelling" && cancel === document.activeElement) byId("title")?.focus();
+    cancel.hidden = working.status === "cancelling";
+  }
+  drawReported(working.metrics);
+  drawWarnings(working.warnings);
+  speak(`${working.status}: ${working.step || working.phase || ""}`);
+}
+
+/** @param {any} waiting */
+function drawWaiting({ position }) {
+  const label = position ? `waiting #${position}` : "waiting for an agent";
+  drawStatus("queued", label);
+  say(part("step"), label);
+  drawMeter({ total: 0, current: 0, eta_s: null });
+  speak(label);
+}
+
+/** @param {string} status @param {string} label */
+function drawStatus(status, label) {
+  const shown = part("status")?.firstElementChild;
+  if (!shown) return;
+  shown.className = `status status-${status}`;
+  say(shown, label);
+}
+
+/** @param {{total: number, current: number, eta_s: number | null}} working */
+function drawMeter({ total, current, eta_s }) {
+  const progress = /** @type {HTMLProgressElement | null} */ (part("progress"));
+  if (!progress) return;
+  progress.hidden = !(total > 0);
+  if (total > 0) {
+    progress.max = total;
+    progress.value = current;
+  }
+  const left = eta_s === null ? "" : `, about ${duration(eta_s)} left`;
+  say(part("figures"), total > 0 ? `${number(current)} of ${number(total)}${left}` : "");
+}
+
+/** @param {Record<string, unknown>} metrics */
+function drawReported(metrics) {
+  const rows = Object.entries(metrics).sort(([one], [other]) => (one < other ? -1 : 1));
+  const place = byId("reported");
+  if (!place) return;
+  place.hidden = rows.length === 0;
+  part("metrics")?.replaceChildren(
+    ...rows.map(([name, value]) =>
+      piece(
+        "tr",
+        {},
+        piece("td", { class: "right figures" }, value === null ? "–" : number(value)),
+        piece("th", { scope: "row", class: "name" }, name),
+      ),
+    ),
+  );
+}
+
+/** @param {string[]} warnings */
+function drawWarnings(warnings) {
+  const section = byId("warnings");
+  const list = byId("new-warnings");
+  if (!section || !list) return;
+  const known = new Set([...section.querySelectorAll("li")].map((each) => each.textContent));
+  const fresh = warnings.filter((each) => !known.has(each));
+  if (fresh.length === 0) return;
+  list.append(...fresh.map((each) => piece("li", {}, each)));
+  list.hidden = section.hidden = false;
+}
+
+/** @param {string} text */
+function speak(text) {
+  if (text === spoken) return;
+  spoken = text;
+  say(byId("said"), text);
+}
+
+// The end -------------------------------------------------------------------------------------------
+
+let ending = false;
+
+/** The run is in no list of what goes on: ask about it, and show the page of its end. */
+async function endIfEnded() {
+  if (ending) return;
+  ending = true;
+  try {
+    const { status } = await call(path);
+    if (ENDED.has(status)) await showAnew(`The run has ended: ${status}.`);
+  } catch (error) {
+    if (error instanceof Refused && error.status === 404) window.location.reload();
+  } finally {
+    ending = false;
+  }
+}
+
+/** Put the server's present page in place of this one. @param {string} said what is told to those who listen */
+async function showAnew(said) {
+  const answer = await fetch(window.location.href, { cache: "no-store" });
+  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  const fresh = page.getElementById("run");
+  const old = byId("run");
+  if (!answer.ok || !fresh || !old) return window.location.reload();
+  const focused = old.contains(document.activeElement);
+  old.replaceWith(fresh);
+  document.title = page.title;
+  if (focused) byId("title")?.focus();
+  begin();
+  say(byId("said"), said);
+}
+
+// The beginning -------------------------------------------------------------------------------------
+
+const events = new Events();
+/** @type {ReturnType<typeof follow> | undefined} */
+let follower;
+
+function begin() {
+  localTimes();
+  const live = byId("run")?.dataset.live === "yes";
+  withdrawButton(run, (count) => void showAnew(`${count} pre-labels were withdrawn.`));
+  if (!live) {
+    follower?.wanted(false);
+    // A run without a picture of its curves: one that failed or was stopped.
+    if (byId("curves-drawn")) void events.catchUp().then(() => events.drawSoon());
+    return;
+  }
+  const log = byId("log");
+  if (log) log.scrollTop = log.scrollHeight;
+  const now = byId("now");
+  const problems = byId("cancel-problem");
+  if (now && problems) cancelButtons(now, problems, () => void follower?.refresh());
+  follower ??= follow(
+    {
+      onStatus: (/** @type {any} */ status) => document.querySelector('#run[data-live="yes"]') && onStatus(status),
+      onRun: (/** @type {any} */ event) => events.take(event),
+      onConnection(/** @type {string} */ how) {
+        say(byId("connection"), CONNECTION[how]);
+        document.body.classList.toggle("stale", Boolean(CONNECTION[how]));
+      },
+    },
+    run,
+  );
+}
+
+begin();
+// A page that the browser kept may be older than the run's end.
+window.addEventListener("pageshow", (event) => event.persisted && window.setTimeout(endIfEnded, AGAIN_MS));
