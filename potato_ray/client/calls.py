@@ -128,9 +128,11 @@ def status() -> Call:
     return _get("/status")
 
 
-def stream(last_event_id: str) -> Call:
+def stream(run_id: str, last_event_id: str) -> Call:
+    """What happens, as it happens: of one run, and the status of all."""
     headers = {"Last-Event-ID": last_event_id} if last_event_id else {}
-    return Call("GET", f"{API}/stream", headers=headers, accept=EVENT_STREAM, at_least_s=SILENCE_S)
+    params = {"run_id": run_id}
+    return Call("GET", f"{API}/stream", params, headers=headers, accept=EVENT_STREAM, at_least_s=SILENCE_S)
 
 
 def trainers() -> Call:

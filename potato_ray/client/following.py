@@ -99,7 +99,7 @@ class Following:
         self._stream_at = self.patience.clock() + again_s
 
     def _heard(self) -> Flow[None]:
-        answer = yield from open_(calls.stream(self._events.last_id))
+        answer = yield from open_(calls.stream(self.run_id, self._events.last_id))
         failure = failure_of(answer)
         if failure is not None:
             raise failure

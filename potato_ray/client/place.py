@@ -45,7 +45,8 @@ class Place:
             parsed = parsed.copy_with(username=None, password=None, query=None, fragment=None)
         except (httpx.InvalidURL, TypeError, ValueError):
             parsed = httpx.URL("")
-        if parsed.scheme not in ("http", "https") or not parsed.host:
+        known = parsed.scheme in ("http", "https") and parsed.host and (parsed.port or 0) < 65536
+        if not known:
             raise ClientError(
                 "This is no address of a server.",
                 code="bad_url",
@@ -54,7 +55,7 @@ class Place:
         key = Key(api_key.strip()) if api_key and api_key.strip() else None
         place = cls(str(parsed).rstrip("/"), key)
         if key is not None and parsed.scheme == "http" and not place.is_loopback:
-            warnings.warn(_in_the_clear(parsed.host), KeyInTheClear, stacklevel=4)
+            warnings.warn(_in_the_clear(parsed.host), KeyInTheClear, stacklevel=3)
         return place
 
     @property

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from potato_ray.client.records import RunRecord
 
@@ -52,7 +51,7 @@ class Bar:
 
     def show(self, line: str, current: float, total: float) -> None:
         """`total` 0: how much there is to do is not known."""
-        fields: dict[str, Any] = {"total": None, "completed": 0, "count": ""}
-        if total:
-            fields = {"total": total, "completed": current, "count": f"{current:,.0f}/{total:,.0f}"}
-        self._progress.update(self._task, description=line, **fields)
+        count = f"{current:,.0f}/{total:,.0f}" if total else ""
+        self._progress.update(self._task, description=line, completed=current if total else 0, count=count)
+        # `update` cannot take a total away.
+        self._progress.tasks[0].total = total or None

@@ -1,0 +1,150 @@
+"""The async client: the same names, answers and errors as the other, on an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from answering import Replies, Routes, event_stream, lines, message, problem
+from client_time import KEY, Time, async_client_of
+from served_project import ServedProject
+
+from potato_ray.client import (
+    AsyncClient,
+    AsyncPredictions,
+    AsyncRun,
+    Client,
+    Predictions,
+    ProtocolError,
+    Run,
+    RunFailed,
+    RunRecord,
+    ServerUnavailable,
+)
+from potato_ray.registry.states import State
+
+
+def run(coroutine: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(coroutine, 60))
+
+
+def names(kind: type) -> set[str]:
+    return {name for name in dir(kind) if not name.startswith("_")}
+
+
+@pytest.mark.parametrize(
+    ("sync", "twin"), [(Client, AsyncClient), (Run, AsyncRun), (Predictions, AsyncPredictions)]
+)
+def test_both_clients_have_the_same_names_and_parameters(sync: type, twin: type) -> None:
+    assert names(twin) == {"aclose" if name == "close" else name for name in names(sync)}
+    for name in names(sync) - {"close"}:
+        here, there = inspect.getattr_static(sync, name), inspect.getattr_static(twin, name)
+        if inspect.isfunction(here):
+            assert list(inspect.signature(here).parameters) == list(inspect.signature(there).parameters)
+
+
+def test_a_whole_run_on_the_real_application(project: ServedProject, tmp_path: Path) -> None:
+    async def whole() -> None:
+        async with AsyncClient(project.url, KEY) as client:
+            started = await client.train("sklearn-text", "sentiment")
+            await asyncio.to_thread(complete, project, started.id)
+            await started.wait(30)
+            assert [event["message"] async for event in started.events()] == ["hello"]
+            assert [each.instance_id async for each in started.predictions()] == ["a"]
+            assert await started.download(folder=tmp_path / "home") == [tmp_path / "home" / "f.json"]
+            assert "hello" in await started.log()
+            assert [each.id for each in await client.runs()] == [started.id]
+            assert (await started.refresh()).status == "success"
+
+    run(whole())
+    assert (tmp_path / "home" / "f.json").read_text() == "{}"
+
+
+def complete(project: ServedProject, run_id: str) -> None:
+    """Take a run to success, with an event, a prediction and a file."""
+    (project.artifacts(run_id) / "f.json").write_text("{}")
+    project.write("begin", run_id, None, 1)
+    project.write("transition", run_id, 1, State.RUNNING)
+    project.write("record_events", run_id, 1, 0, [{"event": "log", "level": "info", "message": "hello"}])
+    row = {"instance_id": "a", "schema_name": "sentiment", "payload": {"label": "positive"}}
+    project.write("store_predictions", run_id, 1, [row])
+    for state in (State.EVALUATING, State.FINISHING, State.SUCCESS):
+        project.write("transition", run_id, 1, state)
+
+
+def test_a_start_is_repeated_with_the_same_key() -> None:
+    started = httpx.Response(200, json={"started": True, "run_id": "r", "queued": False, "position": 0})
+    replies = Replies(httpx.ReadError("reset"), problem(503, "x", {"retry-after": "3"}), started)
+    time = Time()
+
+    async def start() -> None:
+        async with async_client_of(replies, time) as client:
+            assert (await client.train("t", "s")).id == "r"
+
+    run(start())
+    assert time.slept == [0.25, 3]
+    assert len({request.headers["idempotency-key"] for request in replies.requests}) == 1
+
+
+def test_a_run_is_followed_by_the_stream() -> None:
+    running = {"run_id": "r", "status": "running", "step": "saving"}
+    records = [running, {"run_id": "r", "status": "error", "error": "It broke.", "error_code": "fit_failed"}]
+    stream = event_stream(
+        message(1, "status", {"runs": [running]}), message(2, "status", {"runs": [], "queue": []})
+    )
+    routes = Routes(r=lambda _: httpx.Response(200, json=records.pop(0)), stream=lambda _: stream)
+    shown: list[str] = []
+
+    async def follow() -> None:
+        async with async_client_of(routes) as client:
+            await handle(client).wait(progress=lambda record: shown.append(record.step_line))
+
+    with pytest.raises(RunFailed, match="It broke"):
+        run(follow())
+    assert shown == ["running: saving", "error"]
+
+
+def handle(client: AsyncClient) -> AsyncRun:
+    return AsyncRun(client._driver, client._patience, RunRecord("r"))
+
+
+def test_predictions_that_break_off_are_said() -> None:
+    rows = [{"instance_id": "a", "schema_name": "s", "payload": {}}] * 2
+
+    async def read() -> None:
+        async with async_client_of(Replies(lines(*rows, cut=True))) as client:
+            assert [each.instance_id async for each in handle(client).predictions()] == []
+
+    with pytest.raises(ServerUnavailable, match="broke off after 1 of them"):
+        run(read())
+
+
+def test_an_answer_of_another_program_is_said() -> None:
+    async def ask() -> None:
+        async with async_client_of(Replies(httpx.Response(200, text="<html>"))) as client:
+            await client.status()
+
+    with pytest.raises(ProtocolError):
+        run(ask())
+
+
+def test_a_cancelled_task_leaves_nothing_open() -> None:
+    stream = event_stream(message(1, "status", {"runs": [], "queue": [{"run_id": "r", "position": 1}]}))
+
+    async def wait_and_stop() -> None:
+        routes = Routes(r={"run_id": "r", "status": "queued"}, stream=lambda _: stream)
+        async with async_client_of(routes) as client:
+            client._driver.sleep = asyncio.sleep
+            waiting = asyncio.create_task(handle(client).wait())
+            await asyncio.sleep(0.05)
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+        assert stream.is_closed
+
+    run(wait_and_stop())
