@@ -11,13 +11,13 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from potato_ray.errors import PotatoRayError
 from potato_ray.registry.runs import Run
 from potato_ray.registry.snapshot import Snapshot
 from potato_ray.server.context import Phase, ServerContext
+from potato_ray.server.run_answers import hidden
 
 
-class Trouble(BaseModel):
+class ControllerTrouble(BaseModel):
     """An error with what to do about it."""
 
     error: str
@@ -146,7 +146,7 @@ class Overview(BaseModel):
     metrics: dict[str, Any]
     warnings: list[str] = Field(description="Warnings of the run")
     findings: list[str] = Field(description="Warnings of the configuration")
-    errors: list[Trouble] = Field(description="Why the controller has failed")
+    errors: list[ControllerTrouble] = Field(description="Why the controller has failed")
     skip_reason: str | None = Field(description="What automatic retraining waits for; null without it")
     writeback: dict[str, Any] | None = Field(
         description="The newest write-back report, of `run` or else of `last`; `run_id` says whose"
@@ -154,89 +154,98 @@ class Overview(BaseModel):
     server_time: float = Field(description="When this was said; all times are epoch seconds UTC")
 
 
-def overview(context: ServerContext, snapshot: Snapshot, now: float) -> Overview:
-    """The status at `now` (epoch seconds UTC), from a snapshot of the registry."""
-    current = [_current(run, now) for run in snapshot.current]
+def overview(context: ServerContext, snapshot: Snapshot, now: float) -> dict[str, Any]:
+    """The members of an Overview at `now` (epoch seconds UTC), from a snapshot of the registry.
+
+    Plain values, not the model: names of metrics are the trainer's, and hold what JSON can and the model
+    can't (lone surrogates).
+    """
+    current = [_current(context, run, now) for run in snapshot.current]
     first = current[0] if current else None
     last = snapshot.last
-    return Overview(
-        state=_state(context.controller.phase, first),
-        controller=context.controller.phase.value,
-        run=first,
-        runs=current,
-        queue=[_waiting(run) for run in snapshot.waiting],
-        last=_ended(last) if last else None,
-        step=first.step if first else "",
-        phase=first.phase if first else "",
-        current=first.current if first else 0.0,
-        total=first.total if first else 0.0,
-        eta_s=first.eta_s if first else None,
-        metrics=first.metrics if first else {},
-        warnings=first.warnings if first else [],
-        findings=list(context.findings),
-        errors=_troubles(context.controller.trouble),
-        skip_reason=None,
-        writeback=_writeback([*snapshot.current[:1], *([last] if last else [])]),
-        server_time=now,
-    )
+    phase = context.controller.phase
+    return {
+        "state": _state(phase, first),
+        "controller": phase.value,
+        "run": first,
+        "runs": current,
+        "queue": [_waiting(run) for run in snapshot.waiting],
+        "last": _ended(context, last) if last else None,
+        **{name: first[name] if first else empty for name, empty in _OF_THE_FIRST.items()},
+        "findings": [hidden(context, each) for each in context.findings],
+        "errors": _troubles(context),
+        "skip_reason": None,
+        "writeback": _writeback([*snapshot.current[:1], *([last] if last else [])]),
+        "server_time": now,
+    }
 
 
-def _state(phase: Phase, first: CurrentRun | None) -> str:
+_OF_THE_FIRST: dict[str, Any] = {
+    "step": "",
+    "phase": "",
+    "current": 0.0,
+    "total": 0.0,
+    "eta_s": None,
+    "metrics": {},
+    "warnings": [],
+}
+
+
+def _state(phase: Phase, first: dict[str, Any] | None) -> str:
     if phase is not Phase.READY:
         return phase.value
-    return first.status if first else "idle"
+    return str(first["status"]) if first else "idle"
 
 
-def _current(run: Run, now: float) -> CurrentRun:
-    return CurrentRun(
-        run_id=run.run_id,
-        status=run.status,
-        trainer=run.trainer,
-        schemas=list(run.schemas),
-        backend=run.backend,
-        device=run.device,
-        attempt=run.attempt,
-        begun_at=run.begun_at,
-        started_at=run.started_at,
-        elapsed_s=max(0.0, now - run.begun_at) if run.begun_at is not None else 0.0,
-        step=run.step,
-        phase=run.phase,
-        current=run.current,
-        total=run.total,
-        eta_s=run.eta_s,
-        metrics=dict(run.metrics),
-        warnings=list(run.warnings),
-        writeback=_writeback([run]),
-    )
+def _named(run: Run) -> dict[str, Any]:
+    return {
+        "run_id": run.run_id,
+        "trainer": run.trainer,
+        "schemas": list(run.schemas),
+        "backend": run.backend,
+    }
 
 
-def _waiting(run: Run) -> WaitingRun:
-    return WaitingRun(
-        run_id=run.run_id,
-        position=run.position,
-        trainer=run.trainer,
-        schemas=list(run.schemas),
-        backend=run.backend,
-        created_at=run.created_at,
-    )
+def _current(context: ServerContext, run: Run, now: float) -> dict[str, Any]:
+    return {
+        **_named(run),
+        "status": run.status,
+        "device": run.device,
+        "attempt": run.attempt,
+        "begun_at": run.begun_at,
+        "started_at": run.started_at,
+        "elapsed_s": max(0.0, now - run.begun_at) if run.begun_at is not None else 0.0,
+        "step": run.step,
+        "phase": run.phase,
+        "current": run.current,
+        "total": run.total,
+        "eta_s": run.eta_s,
+        "metrics": dict(run.metrics),
+        "warnings": [hidden(context, each) for each in run.warnings],
+        "writeback": _writeback([run]),
+    }
 
 
-def _ended(run: Run) -> EndedRun:
-    return EndedRun(
-        run_id=run.run_id,
-        status=run.status,
-        trainer=run.trainer,
-        schemas=list(run.schemas),
-        backend=run.backend,
-        finished_at=run.finished_at,
-        headline=dict(run.headline) if run.headline else None,
-        error=run.error,
-        error_code=run.error_code,
-    )
+def _waiting(run: Run) -> dict[str, Any]:
+    return {**_named(run), "position": run.position, "created_at": run.created_at}
 
 
-def _troubles(trouble: PotatoRayError | None) -> list[Trouble]:
-    return [Trouble(**trouble.as_dict())] if trouble is not None else []
+def _ended(context: ServerContext, run: Run) -> dict[str, Any]:
+    return {
+        **_named(run),
+        "status": run.status,
+        "finished_at": run.finished_at,
+        "headline": dict(run.headline) if run.headline else None,
+        "error": hidden(context, run.error),
+        "error_code": run.error_code,
+    }
+
+
+def _troubles(context: ServerContext) -> list[dict[str, str]]:
+    trouble = context.controller.trouble
+    if trouble is None:
+        return []
+    return [{name: hidden(context, text) for name, text in trouble.as_dict().items()}]
 
 
 def _writeback(runs: Sequence[Run]) -> dict[str, Any] | None:

@@ -34,7 +34,9 @@ def move(served, run_id: str, *states: State, **fields):
 def status(served):
     answer = served.client.get(ROUTE)
     assert answer.status_code == 200
-    return answer.json()
+    body = answer.json()
+    assert Overview.model_validate(body, strict=True).model_dump() == body
+    return body
 
 
 def test_without_the_key_there_is_no_status(serve) -> None:
@@ -81,6 +83,19 @@ def test_warnings_of_the_configuration_are_kept_apart(serve) -> None:
     object.__setattr__(served.context, "findings", ("The time is long.",))
     body = status(served)
     assert (body["warnings"], body["findings"]) == ([], ["The time is long."])
+
+
+def test_what_json_holds_comes_through_and_foreign_paths_do_not(serve) -> None:
+    served = serve()
+    run_id = begin(served)
+    said = [
+        {"event": "metric", "name": "a\ud800", "value": float("nan")},
+        {"event": "log", "level": "warning", "message": "Read /home/ann/secret/model.bin slowly."},
+    ]
+    served.controller.write(served.controller.registry.record_events, run_id, 1, 0, said)
+    body = served.client.get(ROUTE).json()
+    assert body["metrics"] == {"a\ud800": None}
+    assert body["warnings"] == body["run"]["warnings"] == ["Read …/model.bin slowly."]
 
 
 def test_waiting_and_offered_runs_are_in_the_queue(serve) -> None:
