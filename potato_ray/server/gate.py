@@ -19,7 +19,7 @@ MOST_HEADERS = 64 * 1024
 
 _SWITCHED = ("/admin/training", "/api/training")
 _API = "/admin/training/api"
-_OPEN = frozenset({"/admin/", LOGIN, LOGOUT})
+_OPEN = frozenset({"/admin", LOGIN, LOGOUT})
 
 
 class Gate:
@@ -88,7 +88,7 @@ def _check_origin(scope: Scope) -> None:
 
 def _check_admin(request: Request) -> None:
     path = request.scope["path"]
-    if path.startswith("/admin/") and path not in _OPEN:
+    if path.startswith("/admin/") and path.rstrip("/") not in _OPEN:
         keeper_of(request).admit(request)
 
 
