@@ -11,7 +11,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-_EXAMPLE_ID = "20260301T093000-1f2e3d"
+from potato_ray.server import examples
+from potato_ray.server.examples import RUN_ID, one
 
 
 class Status(StrEnum):
@@ -35,11 +36,9 @@ class StartBody(BaseModel):
     model_config = ConfigDict(
         extra="forbid",
         strict=True,
-        json_schema_extra={
-            "examples": [
-                {"trainer": "sklearn-text", "schemas": ["sentiment"], "params": {"min_instances": 20}}
-            ]
-        },
+        json_schema_extra=one(
+            {"trainer": "sklearn-text", "schemas": ["sentiment"], "params": {"min_instances": 20}}
+        ),
     )
 
     trainer: str = Field(description="The trainer's name.")
@@ -54,9 +53,7 @@ class Started(BaseModel):
     """A run that is going to happen. `position`: its place among the waiting runs; 0: it need not wait."""
 
     model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"started": True, "run_id": _EXAMPLE_ID, "queued": True, "position": 2}]
-        }
+        json_schema_extra=one({"started": True, "run_id": RUN_ID, "queued": True, "position": 2})
     )
 
     started: Literal[True]
@@ -69,18 +66,16 @@ class RefusedStart(BaseModel):
     """A start that is refused at once. `needs_licence_ack`: it may be repeated with accept_licence."""
 
     model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "status": 409,
-                    "started": False,
-                    "error": "A training run is already in progress.",
-                    "error_code": "busy",
-                    "evidence": "",
-                    "next_step": "Wait for its end, cancel it, or start with queue: true.",
-                }
-            ]
-        }
+        json_schema_extra=one(
+            {
+                "status": 409,
+                "started": False,
+                "error": "A training run is already in progress.",
+                "error_code": "busy",
+                "evidence": "",
+                "next_step": "Wait for its end, cancel it, or start with queue: true.",
+            }
+        )
     )
 
     status: int
@@ -96,7 +91,7 @@ class Cancelled(BaseModel):
     """`cancelled` is true when the run has ended by this request, false while its worker is being stopped."""
 
     model_config = ConfigDict(
-        json_schema_extra={"examples": [{"run_id": _EXAMPLE_ID, "state": "running", "cancelled": False}]}
+        json_schema_extra=one({"run_id": RUN_ID, "state": "running", "cancelled": False})
     )
 
     run_id: str
@@ -171,6 +166,8 @@ class RunInFull(RunSummary):
     `review` counts what reviewers said of its predictions; null while there are no reviews.
     """
 
+    model_config = ConfigDict(json_schema_extra=one(examples.RUN))
+
     scores: dict[str, Any]
     result: dict[str, Any] | None
     previous: Previous | None
@@ -179,6 +176,8 @@ class RunInFull(RunSummary):
 
 class RunList(BaseModel):
     """Runs, newest first; those that Potato itself made are among them."""
+
+    model_config = ConfigDict(json_schema_extra=one(examples.RUNS))
 
     runs: list[RunSummary]
 
@@ -189,22 +188,7 @@ class RunEvent(BaseModel):
     `id` counts from 1 within the run, `t` is epoch seconds UTC.
     """
 
-    model_config = ConfigDict(
-        extra="allow",
-        json_schema_extra={
-            "examples": [
-                {
-                    "id": 7,
-                    "attempt": 1,
-                    "source": "worker",
-                    "t": 1772357400.25,
-                    "event": "status",
-                    "phase": "fitting",
-                    "step": "fitting on 126 items",
-                }
-            ]
-        },
-    )
+    model_config = ConfigDict(extra="allow", json_schema_extra=one(examples.EVENT))
 
     id: int
     attempt: int
@@ -216,6 +200,8 @@ class RunEvent(BaseModel):
 class EventPage(BaseModel):
     """Events in their order; send `next` as `after` for those that come behind."""
 
+    model_config = ConfigDict(json_schema_extra=one({"events": [examples.EVENT], "next": 7}))
+
     events: list[RunEvent]
     next: int
 
@@ -223,7 +209,7 @@ class EventPage(BaseModel):
 class Withdrawn(BaseModel):
     """`withdrawn` counts the pre-labels taken off items; all predictions of the run are forgotten."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"run_id": _EXAMPLE_ID, "withdrawn": 180}]})
+    model_config = ConfigDict(json_schema_extra=one({"run_id": RUN_ID, "withdrawn": 180}))
 
     run_id: str
     withdrawn: int = Field(ge=0)
@@ -240,16 +226,7 @@ class Artifact(BaseModel):
 class ArtifactList(BaseModel):
     """The files of a run, by path."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "run_id": _EXAMPLE_ID,
-                    "artifacts": [{"path": "model.skops", "bytes": 48211, "modified": 1772357404.5}],
-                }
-            ]
-        }
-    )
+    model_config = ConfigDict(json_schema_extra=one(examples.ARTIFACTS))
 
     run_id: str
     artifacts: list[Artifact]
@@ -323,6 +300,8 @@ class BrokenTrainerBody(BaseModel):
 class TrainerList(BaseModel):
     """The trainers by name, and those that other packages announce but that cannot be used."""
 
+    model_config = ConfigDict(json_schema_extra=one(examples.TRAINERS))
+
     trainers: list[TrainerBody]
     broken: list[BrokenTrainerBody]
 
@@ -340,6 +319,8 @@ class SchemaBody(BaseModel):
 
 class SchemaList(BaseModel):
     """The annotation schemes in the order of the configuration."""
+
+    model_config = ConfigDict(json_schema_extra=one(examples.SCHEMAS))
 
     schemas: list[SchemaBody]
 
@@ -360,6 +341,8 @@ class BackendBody(BaseModel):
 class BackendList(BaseModel):
     """The backends, `local` first."""
 
+    model_config = ConfigDict(json_schema_extra=one(examples.BACKENDS))
+
     backends: list[BackendBody]
 
 
@@ -374,6 +357,8 @@ class CheckLine(BaseModel):
 
 class CheckBody(BaseModel):
     """What a backend's check found; `ok`: a run could start. `facts` are the figures behind it."""
+
+    model_config = ConfigDict(json_schema_extra=one(examples.CHECK))
 
     backend: str
     type: str

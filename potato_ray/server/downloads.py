@@ -22,7 +22,6 @@ TYPES = {
 }
 OTHER_TYPE = "application/octet-stream"
 SANDBOX = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
-PICTURES = frozenset({".svg", ".png"})
 
 _RANGE = re.compile(r"bytes=(?:(\d{1,18})-(\d{0,18})|-(\d{1,18}))")
 
@@ -30,15 +29,13 @@ _RANGE = re.compile(r"bytes=(?:(\d{1,18})-(\d{0,18})|-(\d{1,18}))")
 def download(request: Request, path: Path, details: os.stat_result) -> Response:
     """The answer to a GET or HEAD of a file: 200, 206, 304 or 416.
 
-    Pictures are shown, in a sandbox where no script of theirs runs; all other files are saved.
+    A browser that is sent there saves the file; a page may show it as a picture, which runs no script.
     """
-    suffix = path.suffix.lower()
     response = FileResponse(
         path,
         stat_result=details,
         filename=path.name,
-        media_type=TYPES.get(suffix, OTHER_TYPE),
-        content_disposition_type="inline" if suffix in PICTURES else "attachment",
+        media_type=TYPES.get(path.suffix.lower(), OTHER_TYPE),
         headers={"Content-Security-Policy": SANDBOX},
     )
     if _known(request, response.headers["etag"]):

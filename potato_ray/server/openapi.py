@@ -7,6 +7,7 @@ from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
+from pydantic import BaseModel
 
 from potato_ray.server.answers import RefusedStart, StartBody
 from potato_ray.server.problems import MEDIA_TYPE, Problem
@@ -93,10 +94,26 @@ def document(app: FastAPI) -> dict[str, Any]:
         schemas[model.__name__] = model.model_json_schema()
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
+    _restore_examples(schemas)
     components["securitySchemes"] = security_schemes(app)
     for path, method, operation in _operations(body):
         _complete(path, method, operation)
     return body
+
+
+def _restore_examples(schemas: dict[str, Any]) -> None:
+    """FastAPI leaves null out of the whole document, and so out of the examples."""
+    for model in _models(BaseModel):
+        extra = model.model_config.get("json_schema_extra")
+        ours = model.__module__.startswith("potato_ray.server.") and model.__name__ in schemas
+        if ours and isinstance(extra, dict) and "examples" in extra:
+            schemas[model.__name__]["examples"] = extra["examples"]
+
+
+def _models(base: type[BaseModel]) -> Iterator[type[BaseModel]]:
+    for model in base.__subclasses__():
+        yield model
+        yield from _models(model)
 
 
 def security_schemes(app: FastAPI) -> dict[str, dict[str, str]]:

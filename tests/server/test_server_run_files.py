@@ -132,7 +132,7 @@ def test_every_listed_file_can_be_downloaded(served, run_id) -> None:
         assert answer.headers["x-content-type-options"] == "nosniff"
 
 
-def test_a_file_is_saved_and_a_picture_is_shown_without_its_scripts(served, run_id) -> None:
+def test_a_file_is_saved_by_browsers_and_a_picture_runs_no_script(served, run_id) -> None:
     model = served.client.get(f"{RUNS}/{run_id}/artifacts/model/weights.bin")
     assert model.headers["content-disposition"] == 'attachment; filename="weights.bin"'
     assert model.headers["content-type"] == "application/octet-stream"
