@@ -30,7 +30,11 @@ _BY_STATUS: Mapping[int, type[ClientError]] = {
     429: TooManyRequests,
     503: ServerUnavailable,
 }
+_OF_STARTS = frozenset({400, 409, 429})
 _OF_PROXIES = frozenset({502, 504})
+_GUESSES = "too_many_guesses"
+"""429 for an address that has sent too many wrong keys, whatever it asks for."""
+
 _EXCERPT = 120
 
 
@@ -90,7 +94,7 @@ _NEXT_STEPS: Mapping[type[ClientError], str] = {
 
 
 def _kind(status: int, problem: Mapping[str, Any]) -> type[ClientError]:
-    if problem.get("started") is False and status < 500:
+    if problem.get("started") is False and status in _OF_STARTS and problem["error_code"] != _GUESSES:
         return StartRefused
     if status in _OF_PROXIES and not problem:
         return ServerUnavailable

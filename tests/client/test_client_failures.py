@@ -26,6 +26,7 @@ from potato_ray.client import (
     ProtocolError,
     ServerError,
     ServerUnavailable,
+    StartRefused,
     TooManyRequests,
 )
 from potato_ray.client.calls import CONTROLLER_S
@@ -60,6 +61,21 @@ def test_each_problem_has_a_class_and_keeps_its_words(status: int, kind: type[Cl
     assert (failure.status, failure.code, failure.retry_after_s) == (status, "some_code", 7)
     assert (failure.message, failure.evidence) == ("It says some_code.", "Seen.")
     assert failure.next_step == "Do it."
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "kind"),
+    [
+        (403, "admin_key_wrong", AccessRefused),
+        (429, "too_many_guesses", TooManyRequests),
+        (413, "body_too_large", BadRequest),
+        (429, "queue_full", StartRefused),
+    ],
+)
+def test_not_all_that_keeps_a_start_from_being_made_is_a_refused_start(
+    status: int, code: str, kind: type[ClientError]
+) -> None:
+    assert type(status_error(problem(status, code, started=False))) is kind
 
 
 def test_the_classes_are_those_of_the_server_too() -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-import types
 from collections.abc import Iterable
-from typing import Any
 
 import httpx
 import pytest
 from answering import Replies, Routes, lines, problem
 from client_time import client_of
+from fake_pandas import FakePandas
 from served_project import ServedProject
 
 from potato_ray.client import (
@@ -135,16 +134,8 @@ def test_leaving_an_iteration_early_closes_its_connection() -> None:
         assert answer.is_closed
 
 
-class FakePandas(types.ModuleType):
-    """pandas, as far as a table is made with it."""
-
-    @staticmethod
-    def DataFrame(rows: list[dict[str, Any]], columns: list[str] | None) -> Any:  # noqa: N802 - its name
-        return {"rows": rows, "columns": columns}
-
-
 def test_predictions_become_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pandas", FakePandas("pandas"))
+    monkeypatch.setitem(sys.modules, "pandas", FakePandas())
     with client_of(Replies(lines(*ROWS[:2]), lines())) as client:
         table = run_of(client).predictions().to_pandas()
         empty = run_of(client).predictions().to_pandas()
