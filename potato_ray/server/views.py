@@ -187,7 +187,7 @@ def _learns_nothing(choice: TrainerChoice) -> str:
 def _why_not(scheme: Scheme, known: Iterable[type[Trainer]]) -> str:
     if scheme.why_not:
         return scheme.why_not
-    return f"No trainer here learns {scheme.kind} answers of type {scheme.annotation_type}."
+    return f"No trainer here learns from annotations of type {scheme.annotation_type}."
 
 
 def _backends(config: ProjectConfig) -> Iterable[BackendChoice]:

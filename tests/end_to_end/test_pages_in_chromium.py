@@ -8,8 +8,7 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from browser import NARROW, WIDE, chromium, page_of, served
+from browser import NARROW, WIDE, chromium, page_of, press_start, served, tab_to, violations
 from many_runs import LONG_REASON, Past, a_run_and_a_queue, thirty_runs
 from playwright.sync_api import Browser, Page, expect
 from registry_link import RegistryLink
@@ -22,7 +21,6 @@ from potato_ray.server.app import create_app
 from potato_ray.server.context import Phase, ServerContext
 
 KEY = "fixture-admin-key"
-TABS_MAX = 80
 LAB = {"lab": {"type": "ssh", "host": "gpu.example.org", "description": "Two cards, shared with others"}}
 
 
@@ -67,30 +65,6 @@ def site(make_project, browser: Browser) -> Iterator[Callable[..., Site]]:
         yield lambda name="review-sentiment", **training: Site(make_project(name, **training), browser, stack)
 
 
-def violations(page: Page) -> list[str]:
-    found = Axe().run(page).response["violations"]
-    return [f"{each['id']}: {[node['target'] for node in each['nodes']][:3]}" for each in found]
-
-
-def tab_to(page: Page, name: str) -> None:
-    """Press Tab until a control of that name or text has the focus."""
-    for _ in range(TABS_MAX):
-        page.keyboard.press("Tab")
-        focused = page.evaluate(
-            "() => { const e = document.activeElement, label = e.labels?.[0];"
-            " return [e.innerText, label?.innerText].filter(Boolean).map((t) => t.trim()) }"
-        )
-        if name in focused:
-            return
-    raise AssertionError(f"Tab never reaches {name}")
-
-
-def press_start(page: Page) -> None:
-    button = page.get_by_role("button", name="Start run")
-    expect(button).to_be_enabled()
-    button.press("Enter")
-
-
 def empty(site: Site) -> str:
     return "/admin/training"
 
@@ -115,12 +89,14 @@ def login(site: Site) -> str:
 def test_nothing_keeps_people_out_or_overflows(site, state: Callable[[Site], str]) -> None:
     made = site("multi-scheme", backends=LAB)
     page = made.open(state(made), admin=state is not login)
-    for size in (WIDE, NARROW, {"width": 800, "height": 900}):
+    for size in (WIDE, NARROW):
         page.set_viewport_size(size)
         for scheme in ("light", "dark"):
             page.emulate_media(color_scheme=scheme)
             assert violations(page) == [], (size, scheme)
-        assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
+    for width in (390, 640, 800, 1100, 1280):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_a_run_is_started_watched_and_another_cancelled_by_keyboard_alone(site) -> None:
@@ -338,9 +314,15 @@ def test_the_key_opens_the_page_and_logging_out_closes_it(site) -> None:
     expect(page.get_by_role("heading", name="Training")).to_be_visible()
     press_start(page)
     expect(page.locator("#start-said")).to_contain_text("Started.")
-    page.get_by_role("button", name="Log out").press("Enter")
-    expect(page.get_by_label("Admin key")).to_be_visible()
-    page.goto("/admin/training")
+    page.route("**/admin/training/api/stream", lambda route: route.abort())
+    page.reload()
+    other = page.context.new_page()
+    other.goto("/admin/training")
+    other.get_by_role("button", name="Log out").press("Enter")
+    expect(other.get_by_label("Admin key")).to_be_visible()
+    page.bring_to_front()
+    expect(page.locator("#connection")).to_contain_text("You are logged out.")
+    page.reload()
     expect(page.get_by_label("Admin key")).to_be_visible()
 
 

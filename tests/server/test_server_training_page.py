@@ -58,7 +58,7 @@ def test_a_scheme_that_nothing_learns_is_listed_with_the_reason(serve) -> None:
     form = section(page(serve("multi-scheme")), "start-heading")
     assert '<option value="tone"' in form
     assert '<option value="evidence"' not in form
-    assert "Scheme evidence (span) No trainer here learns span answers of type span." in text(form)
+    assert "Scheme evidence (span) No trainer here learns from annotations of type span." in text(form)
 
 
 def test_without_a_scheme_that_can_be_learnt_there_is_no_form(serve, monkeypatch) -> None:

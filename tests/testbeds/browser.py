@@ -9,9 +9,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import uvicorn
+from axe_playwright_python.sync_playwright import Axe
 from fastapi import FastAPI
 from parts import need_command
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 FLAGS = [
     "--headless",
@@ -25,6 +26,7 @@ FLAGS = [
 UP_S = 20.0
 WIDE = {"width": 1280, "height": 900}
 NARROW = {"width": 390, "height": 844}
+TABS_MAX = 80
 
 
 @contextmanager
@@ -80,3 +82,29 @@ def served(app: FastAPI) -> Iterator[str]:
         server.should_exit = True
         thread.join(timeout=15)
         assert not thread.is_alive()
+
+
+def violations(page: Page) -> list[str]:
+    """What axe-core finds that keeps people out."""
+    found = Axe().run(page).response["violations"]
+    return [f"{each['id']}: {[node['target'] for node in each['nodes']][:3]}" for each in found]
+
+
+def tab_to(page: Page, name: str) -> None:
+    """Press Tab until a control of that name or text has the focus."""
+    for _ in range(TABS_MAX):
+        page.keyboard.press("Tab")
+        focused = page.evaluate(
+            "() => { const e = document.activeElement, label = e.labels?.[0];"
+            " return [e.innerText, label?.innerText].filter(Boolean).map((t) => t.trim()) }"
+        )
+        if name in focused:
+            return
+    raise AssertionError(f"Tab never reaches {name}")
+
+
+def press_start(page: Page) -> None:
+    """Press Start run, once the page's script has made it work."""
+    button = page.get_by_role("button", name="Start run")
+    expect(button).to_be_enabled()
+    button.press("Enter")

@@ -39,7 +39,8 @@ function reportOf(report) {
 
 /** @param {any} check */
 function lineOf(check) {
-  const word = piece("strong", { class: check.ok ? "check-ok" : "check-bad" }, check.ok ? "✓ " : "✕ not ");
+  const mark = piece("span", { class: check.ok ? "check-ok" : "check-bad", "aria-hidden": "true" }, check.ok ? "✓ " : "✕ ");
+  const word = piece("span", { class: "visually-hidden" }, check.ok ? "Good: " : "Not good: ");
   const next = check.ok || !check.next_step ? [] : [` ${check.next_step}`];
-  return piece("li", {}, word, `${check.name}: ${check.message}`, ...next);
+  return piece("li", {}, mark, word, `${check.name}: ${check.message}`, ...next);
 }

@@ -81,10 +81,27 @@ function fillCard(card, run) {
   fillMetrics(part(card, "metrics"), run.metrics);
   fillWarnings(part(card, "warnings"), run.warnings);
   say(part(card, "place"), [run.backend, run.device].filter(Boolean).join(" · "));
-  say(part(card, "elapsed"), duration(run.elapsed_s));
+  card.dataset.begun = String(performance.now() / 1000 - run.elapsed_s);
+  tick(card);
   const cancel = /** @type {HTMLElement} */ (card.querySelector("[data-cancel]"));
   if (run.status === "cancelling" && cancel === document.activeElement) focusHeading();
   cancel.hidden = run.status === "cancelling";
+}
+
+/** How long a run has taken so far: it goes on between two statuses. @param {HTMLElement} card */
+function tick(card) {
+  const elapsed = performance.now() / 1000 - Number(card.dataset.begun);
+  say(part(card, "elapsed"), elapsed < 60 ? `${Math.floor(elapsed)} s` : duration(elapsed));
+}
+
+/** Let the times of the runs under way go on, while `known` says that they still are. @param {() => boolean} known */
+export function tickEverySecond(known) {
+  setInterval(() => {
+    if (!known()) return;
+    for (const card of byId("active").children) {
+      if (/** @type {HTMLElement} */ (card).dataset.begun) tick(/** @type {HTMLElement} */ (card));
+    }
+  }, 1_000);
 }
 
 /** @param {any} run */

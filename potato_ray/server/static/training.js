@@ -3,7 +3,7 @@
 
 import { cancelButtons } from "./cancel.js";
 import { startForm } from "./form.js";
-import { announce, drawEnded, drawNow, endSentence, stepSentence } from "./now.js";
+import { announce, drawEnded, drawNow, endSentence, stepSentence, tickEverySecond } from "./now.js";
 import { say } from "./pieces.js";
 import { takeRuns } from "./runs_table.js";
 import { follow } from "./stream.js";
@@ -57,6 +57,7 @@ const follower = follow({
     document.body.classList.toggle("stale", Boolean(CONNECTION[how]));
   },
 });
+tickEverySecond(() => !document.body.classList.contains("stale"));
 startForm({ onStarted: () => void follower.refresh() });
 cancelButtons(
   /** @type {HTMLElement} */ (document.getElementById("now")),
