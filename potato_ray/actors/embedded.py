@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import logging
 import os
 import secrets
 import shutil
@@ -133,6 +134,8 @@ class EmbeddedRay:
         resources = {
             gpu_resource(backend, slot): 1.0 for backend in backends for slot in range(SLOTS_PER_BACKEND)
         }
+        # It warns that the main thread's handler of SIGTERM stays in force, which is what the thread is for.
+        logging.getLogger("ray._private.worker").setLevel(logging.ERROR)
         return ray.init(
             address="local",
             namespace=self.namespace,

@@ -18,6 +18,7 @@ import httpx
 from potato_ray.config import ProjectConfig
 from potato_ray.config.admin_key import find_admin_key
 from potato_ray.job import processes
+from potato_ray.job.folder import ProcessId
 
 DEADLINE_S = 60.0
 API = "/admin/training/api"
@@ -39,6 +40,7 @@ class ServerProcess:
         self.config = config
         self.mark = f"{MARK}={secrets.token_hex(8)}"
         self.url = ""
+        self._seen: set[ProcessId] = set()
         self._errors = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 - lives as long as this
         self.began = time.monotonic()
         self.process = subprocess.Popen(
@@ -94,11 +96,16 @@ class ServerProcess:
         return {"X-API-Key": find_admin_key(self.config) or ""}
 
     def processes(self) -> list[int]:
-        """Every living process that it has started, itself included."""
-        return [pid for pid in processes.marked([self.mark]) if pid != os.getpid()]
+        """Every process that it has started and that lives, the detached ones and itself included."""
+        # Both ways: a detached process is no descendant, and one that names itself loses its mark.
+        for root in (self.process.pid, *processes.marked([self.mark])):
+            found = map(processes.identify, (root, *processes.descendants(root)))
+            self._seen.update(process for process in found if process is not None)
+        return sorted(process.pid for process in self._seen if processes.is_alive(process))
 
     def end(self, number: int | None = None) -> int:
         """Send a signal, if given, and wait for the end; the exit code."""
+        self.processes()
         if number is not None:
             self.process.send_signal(number)
         return self.process.wait(timeout=DEADLINE_S)
