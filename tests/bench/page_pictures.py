@@ -36,9 +36,6 @@ LOOKS = (
     ("training-wide-light.png", WIDE, "light", 2080),
     ("training-narrow-dark.png", NARROW, "dark", 1080),
 )
-    ("training-wide-light.png", WIDE, "light", 2080),
-    ("training-narrow-dark.png", NARROW, "dark", 1080),
-)
 
 
 def project(folder: Path) -> ProjectConfig:
