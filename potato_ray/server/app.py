@@ -7,7 +7,7 @@ from starlette.middleware import Middleware
 from starlette.types import ASGIApp
 
 import potato_ray
-from potato_ray.server import openapi, problems
+from potato_ray.server import methods, openapi, problems
 from potato_ray.server.access import Keeper
 from potato_ray.server.bodies import Bodies
 from potato_ray.server.context import ServerContext
@@ -42,6 +42,7 @@ def create_app(context: ServerContext) -> FastAPI:
     problems.install(app)
     for group in (health, login, pages, run_page, catalogue, status, runs, run_files):
         app.include_router(group.router)
+    methods.install(app)
     openapi.install(app)
     app.mount("/static", PageFiles(), name="static")
     return app

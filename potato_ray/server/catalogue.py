@@ -12,6 +12,7 @@ from potato_ray.config.models import ProjectConfig
 from potato_ray.config.trainer_checks import LOCAL_ONLY
 from potato_ray.errors import StartRefused
 from potato_ray.project.schemes import Scheme, schemes_of
+from potato_ray.server.hiding import hide_paths
 from potato_ray.server.param_schema import params_schema
 from potato_ray.trainers import params, registry
 from potato_ray.trainers.base import Trainer
@@ -23,7 +24,10 @@ def trainers_body(config: ProjectConfig) -> dict[str, Any]:
     """Every trainer, and those that cannot be used."""
     return {
         "trainers": [_trainer(config, trainer) for trainer in registry.all_trainers()],
-        "broken": [asdict(broken) for broken in registry.broken_trainers()],
+        "broken": [
+            {"name": broken.name, "reason": hide_paths(broken.reason, config.task_dir)}
+            for broken in registry.broken_trainers()
+        ],
     }
 
 

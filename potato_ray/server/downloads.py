@@ -23,7 +23,7 @@ TYPES = {
 OTHER_TYPE = "application/octet-stream"
 SANDBOX = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
 
-_RANGE = re.compile(r"bytes=(?:(\d{1,18})-(\d{0,18})|-(\d{1,18}))")
+_RANGE = re.compile(r"(?i)bytes=(?:(\d{1,18})-(\d{0,18})|-(\d{1,18}))")
 
 
 def download(request: Request, path: Path, details: os.stat_result) -> Response:
@@ -41,7 +41,14 @@ def download(request: Request, path: Path, details: os.stat_result) -> Response:
     if _known(request, response.headers["etag"]):
         kept = {name: response.headers[name] for name in ("etag", "last-modified")}
         return Response(status_code=304, headers=kept)
-    return _unsatisfiable(request, details.st_size) or response
+    asked, size = request.headers.get("range"), details.st_size
+    start = None if asked is None else _start(asked, size)
+    if start is not None and start < size:
+        return response
+    if start is not None and "if-range" not in request.headers:
+        return _outside(size)
+    _forget_range(request.scope)
+    return response
 
 
 def _known(request: Request, etag: str) -> bool:
@@ -50,21 +57,18 @@ def _known(request: Request, etag: str) -> bool:
     return etag in named or named == ["*"]
 
 
-def _unsatisfiable(request: Request, size: int) -> Response | None:
-    """The answer to a range outside the file. What is no range of this form is left out of the request."""
-    asked = request.headers.get("range")
-    if asked is None:
+def _start(asked: str, size: int) -> int | None:
+    """The first byte of a range; None for what is no single range, and passed over as if nobody had asked."""
+    found = _RANGE.fullmatch(asked)
+    if found is None:
         return None
-    found = _RANGE.fullmatch(asked.strip().lower())
-    first, last, suffix = found.groups() if found else (None, None, None)
-    if not found or (first and last and int(first) > int(last)):
-        _forget_range(request.scope)
-        return None
-    if int(suffix) > 0 and size > 0 if suffix else int(first or 0) < size:
-        return None
-    if request.headers.get("if-range") is not None:
-        _forget_range(request.scope)
-        return None
+    first, last, suffix = found.groups()
+    if suffix:
+        return max(0, size - int(suffix))
+    return None if last and int(first) > int(last) else int(first)
+
+
+def _outside(size: int) -> Response:
     problem = {
         "error": "The range lies outside the file.",
         "error_code": "unsatisfiable_range",

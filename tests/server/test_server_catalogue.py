@@ -13,6 +13,8 @@ import pytest
 from potato_ray.backends.base import Check, CheckReport
 from potato_ray.server.backend_checks import BackendChecks
 from potato_ray.server.routes import catalogue
+from potato_ray.trainers import registry
+from potato_ray.trainers.registry import BrokenTrainer
 
 API = "/admin/training/api"
 SSH = {"type": "ssh", "host": "gpu.example.org", "description": "two A100"}
@@ -41,6 +43,15 @@ def test_the_schema_of_a_trainers_parameters_takes_its_defaults_and_nothing_unkn
         jsonschema.validate(trainer["defaults"], schema)
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate({"no_such_parameter": 1}, schema)
+
+
+def test_a_trainer_that_cannot_be_imported_is_named_with_the_reason(serve, monkeypatch) -> None:
+    broken = BrokenTrainer("mine", "Trainer 'mine' could not be imported: no /usr/lib/python3/thing.so")
+    monkeypatch.setattr(registry, "broken_trainers", lambda: [broken])
+    (told,) = serve().client.get(f"{API}/trainers").json()["broken"]
+    assert told["name"] == "mine"
+    assert "thing.so" in told["reason"]
+    assert "/usr/lib" not in told["reason"]
 
 
 def test_listing_trainers_imports_none_of_their_packages() -> None:

@@ -140,10 +140,22 @@ def test_the_catalogue_is_as_the_document_says(served, document, route: str, nam
     check(document, name, served.client.get(f"{A}/{route}").json())
 
 
-def test_another_method_is_answered_with_those_that_there_are(served) -> None:
-    answer = served.client.put(RUNS, json={})
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("PUT", RUNS, "GET, POST"),
+        ("OPTIONS", RUNS, "GET, POST"),
+        ("PATCH", f"{RUNS}/x/predictions", "GET, DELETE"),
+        ("DELETE", f"{RUNS}/x/artifacts/y", "GET, HEAD"),
+        ("POST", f"{A}/trainers", "GET"),
+    ],
+)
+def test_another_method_is_answered_with_those_that_there_are(
+    served, method: str, path: str, allowed: str
+) -> None:
+    answer = served.client.request(method, path)
     assert (answer.status_code, answer.json()["error_code"]) == (405, "method_not_allowed")
-    assert answer.headers["allow"]
+    assert answer.headers["allow"] == allowed
 
 
 def test_the_document_itself_needs_no_key_and_no_training(serve) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -182,6 +184,22 @@ def test_runs_are_listed_newest_first_and_by_status_and_trainer(serve) -> None:
     assert listed("limit=1") == [lost]
     assert listed("status=success") == [won]
     assert listed("trainer=setfit") == []
+
+
+def test_runs_that_potato_made_are_listed_too(serve) -> None:
+    served = serve()
+    values = ("theirs", "p", "sklearn-text", "local", '["sentiment"]', '["nominal"]', "success", "page", 5.0)
+    with closing(sqlite3.connect(served.config.registry_path)) as file, file:
+        file.execute(
+            "INSERT INTO training_runs (run_id, project, trainer, backend, schema_names, kinds, status,"
+            " trigger, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            values,
+        )
+    (run,) = served.client.get(RUNS).json()["runs"]
+    assert (run["run_id"], run["made_by"], run["status"]) == ("theirs", "potato", "success")
+    assert served.client.get(f"{RUNS}/theirs").json()["schemas"] == ["sentiment"]
+    assert served.client.get(f"{RUNS}/theirs/log").text == ""
+    assert served.client.get(f"{RUNS}/theirs/artifacts").json()["artifacts"] == []
 
 
 @pytest.mark.parametrize("query", ["limit=0", "limit=501", "limit=x", "status=offered", "status="])
