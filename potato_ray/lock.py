@@ -101,3 +101,24 @@ def holding(state_dir: Path, purpose: str) -> Iterator[ProjectLock]:
         yield lock
     finally:
         lock.release()
+
+
+def holder(state_dir: Path) -> dict[str, Any] | None:
+    """The note of whoever holds a project; None when nobody does.
+
+    A note that outlived its process (it was killed, or the machine was) holds nothing.
+    """
+    note = read_json(state_dir / "server.json")
+    if note is None:
+        return None
+    try:
+        descriptor = os.open(state_dir / "lock", os.O_RDONLY)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return note
+    finally:
+        os.close(descriptor)
+    return None

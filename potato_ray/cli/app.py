@@ -179,7 +179,7 @@ def training_run(
     ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Train one run and wait for its end; needs no server."""
+    """Train one run and wait for its end, on the server that is there or without one."""
     from potato_ray.cli.running import run_training
 
     sys.exit(
@@ -227,3 +227,13 @@ def training_cancel(run: RunArgument, config: ConfigLast = DEFAULT_CONFIG, json:
     from potato_ray.cli.cancelling import run_cancel
 
     sys.exit(run_cancel(run, config, as_json=json))
+
+
+@training.command("withdraw")
+def training_withdraw(
+    run: RunArgument, config: ConfigLast = DEFAULT_CONFIG, json: JsonOption = False
+) -> None:
+    """Take a run's pre-labels off the items; what annotators made of them stays."""
+    from potato_ray.cli.withdrawing import run_withdraw
+
+    sys.exit(run_withdraw(run, config, as_json=json))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from potato_ray.cli.output import out, print_json, say
 from potato_ray.cli.runs import find_run, reader_of
+from potato_ray.cli.through_server import server_of
 from potato_ray.config import load
 from potato_ray.config.models import ProjectConfig
 from potato_ray.errors import Conflict
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from potato_ray.registry.runs import Run
     from potato_ray.registry.store import Registry
 
-CANCEL_TIMEOUT_S = 30.0
+COMMAND_TIMEOUT_S = 30.0
 AFTER_GRACE_S = 5.0
 POLL_S = 0.05
 
@@ -41,6 +42,10 @@ def run_cancel(name: str, config: Path, *, as_json: bool) -> int:
 
 
 def _cancel(config: ProjectConfig, run_id: str) -> dict[str, Any]:
+    server = server_of(config)
+    if server is not None:
+        with server:
+            return server.cancel(run_id)
     try:
         with holding(config.state_dir, "potato-ray training cancel"):
             return cancel_here(config, run_id)
@@ -49,7 +54,7 @@ def _cancel(config: ProjectConfig, run_id: str) -> dict[str, Any]:
             raise
     from potato_ray.actors.session import call, reach
 
-    return dict(call(reach(config), "cancel", run_id, timeout_s=CANCEL_TIMEOUT_S))
+    return dict(call(reach(config), "cancel", run_id, timeout_s=COMMAND_TIMEOUT_S))
 
 
 def cancel_here(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
 
 from potato_ray.cli.output import say
 from potato_ray.errors import Conflict
@@ -102,36 +101,19 @@ class _Lines:
 
 
 class _Bar:
-    """A progress bar with the step line; unknown totals pulse."""
+    """A progress bar with the step line."""
 
     def __init__(self) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+        from potato_ray.client.progress import Bar
 
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.fields[count]}"),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-            transient=True,
-        )
-        self._task = self._progress.add_task("starting", total=None, count="")
+        self._bar = Bar()
 
     def __enter__(self) -> _Bar:
-        self._progress.start()
+        self._bar.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._progress.stop()
+        self._bar.__exit__()
 
     def show(self, run: Run) -> None:
-        fields: dict[str, Any] = {"total": None, "completed": 0, "count": ""}
-        if run.total:
-            fields = {
-                "total": run.total,
-                "completed": run.current,
-                "count": f"{run.current:,.0f}/{run.total:,.0f}",
-            }
-        self._progress.update(self._task, description=step_line(run), **fields)
+        self._bar.show(step_line(run), run.current, run.total)

@@ -1,4 +1,4 @@
-"""`potato-ray training run`: one run from start to end, without a server."""
+"""`potato-ray training run`: one run from start to end, through the server that is there or without one."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from potato_ray.cli.output import out, print_json, say
 from potato_ray.cli.summary import end_lines
 from potato_ray.cli.termination import Terminated, Termination
+from potato_ray.cli.through_server import Server, server_of
 from potato_ray.config import load
 from potato_ray.errors import PotatoRayError, StartRefused
 from potato_ray.registry.states import State
@@ -66,17 +67,37 @@ def run_training(
 
 
 def train(config: ProjectConfig, request: StartRequest) -> tuple[Run, bool]:
-    """Hold the project for one run; the ended run, and whether Ctrl-C ended it.
+    """One run from start to end; the ended run, and whether Ctrl-C ended it.
 
+    A server that holds the project is asked for it; without one the project is held for this run.
     Raises Terminated at SIGTERM or SIGHUP, after the project has been given back.
     """
+    request = replace(request, idempotency_key=uuid.uuid4().hex)
+    server = server_of(config)
+    if server is not None:
+        return _train_there(server, config, request)
     plan_start(config, request)  # refuse before Ray is started
+    return _train_here(config, request)
+
+
+def _train_there(server: Server, config: ProjectConfig, request: StartRequest) -> tuple[Run, bool]:
+    say(f"starting it on the server at {server.url}")
+    with Termination() as termination, server:
+        try:
+            run_id = server.start(request)
+        except KeyboardInterrupt:
+            say("the start may have reached the server: potato-ray training runs shows whether it did")
+            raise
+        return _follow(server, config, run_id, termination)
+
+
+def _train_here(config: ProjectConfig, request: StartRequest) -> tuple[Run, bool]:
     from potato_ray.actors.session import Session
 
     say("starting")
     with Termination() as termination, Session(config, purpose="potato-ray training run") as session:
         termination.check()
-        answer = session.insist("start", replace(request, idempotency_key=uuid.uuid4().hex))
+        answer = session.insist("start", request)
         if not answer["started"]:
             raise StartRefused(
                 answer["error"],
@@ -84,48 +105,74 @@ def train(config: ProjectConfig, request: StartRequest) -> tuple[Run, bool]:
                 evidence=answer["evidence"],
                 next_step=answer["next_step"],
             )
-        return _follow(session, config, answer["run_id"], termination)
+        return _follow(_Here(session, config), config, answer["run_id"], termination)
 
 
-def _follow(
-    session: Session, config: ProjectConfig, run_id: str, termination: Termination
-) -> tuple[Run, bool]:
+class Holder(Protocol):
+    """Whoever holds the project while a run is followed."""
+
+    def is_alive(self) -> bool: ...
+
+    def cancel(self, run_id: str) -> object: ...
+
+    def left(self, run: Run) -> str:
+        """What becomes of a run that is not followed any more."""
+
+
+class _Here:
+    """This process holds the project."""
+
+    def __init__(self, session: Session, config: ProjectConfig) -> None:
+        self._session = session
+        self._config = config
+
+    def is_alive(self) -> bool:
+        return self._session.is_alive()
+
+    def cancel(self, run_id: str) -> object:
+        return self._session.insist("cancel", run_id)
+
+    def left(self, run: Run) -> str:
+        return left(self._config, run)
+
+
+def _follow(holder: Holder, config: ProjectConfig, run_id: str, termination: Termination) -> tuple[Run, bool]:
     from potato_ray.cli.progress import follow
     from potato_ray.cli.runs import reader_of
 
     reader = reader_of(config)
 
     def follow_to_end() -> Run:
-        return follow(reader, run_id, alive=session.is_alive, sleep=termination.sleep)
+        return follow(reader, run_id, alive=holder.is_alive, sleep=termination.sleep)
 
     try:
         return follow_to_end(), False
     except KeyboardInterrupt:
-        _leave_if_terminated(termination, config, reader, run_id)
+        _leave_if_terminated(termination, holder, reader, run_id)
         say(f"cancelling {run_id}; Ctrl-C again leaves it to end by itself")
     try:
-        _cancel(session, run_id)
+        _cancel(holder, run_id)
         return follow_to_end(), True
     except KeyboardInterrupt:
-        _leave_if_terminated(termination, config, reader, run_id)
-        say(left(config, reader.run(run_id)))
+        _leave_if_terminated(termination, holder, reader, run_id)
+        say(holder.left(reader.run(run_id)))
         return reader.run(run_id), True
 
 
 def _leave_if_terminated(
-    termination: Termination, config: ProjectConfig, reader: RegistryReader, run_id: str
+    termination: Termination, holder: Holder, reader: RegistryReader, run_id: str
 ) -> None:
     """When it was no Ctrl-C: say what becomes of the run, and raise Terminated."""
     if not termination.received:
         return
     with contextlib.suppress(OSError):  # a SIGHUP's terminal is gone
-        say(f"stopped by {signal.Signals(termination.received).name}; {left(config, reader.run(run_id))}")
+        say(f"stopped by {signal.Signals(termination.received).name}; {holder.left(reader.run(run_id))}")
     termination.check()
 
 
-def _cancel(session: Session, run_id: str) -> None:
+def _cancel(holder: Holder, run_id: str) -> None:
     try:
-        session.insist("cancel", run_id)
+        holder.cancel(run_id)
     except PotatoRayError as refused:
         say(refused.message)
 

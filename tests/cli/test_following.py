@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from potato_ray.cli.progress import ASK_EVERY_S, MAX_SILENCES, follow
-from potato_ray.cli.running import _left
+from potato_ray.cli.running import left
 from potato_ray.config import ProjectConfig
 from potato_ray.errors import Conflict
 from potato_ray.registry.runs import Run
@@ -95,4 +95,4 @@ def test_a_controller_that_comes_back_is_not_lost() -> None:
     ],
 )
 def test_what_becomes_of_a_run_that_is_left_is_said(project: ProjectConfig, run: Run, words: str) -> None:
-    assert words in _left(project, run)
+    assert words in left(project, run)

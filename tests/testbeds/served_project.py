@@ -25,8 +25,8 @@ class ServedProject:
         path.write_text(yaml.safe_dump(body, allow_unicode=True), "utf-8")
         self.config = load(path)
         self.controller = RegistryLink(self.config)
-        reader = RegistryReader(self.config.registry_path, project=self.config.annotation_task_name)
-        self.app = create_app(ServerContext(self.config, reader, self.controller, admin_key=KEY))
+        self.reader = RegistryReader(self.config.registry_path, project=self.config.annotation_task_name)
+        self.app = create_app(ServerContext(self.config, self.reader, self.controller, admin_key=KEY))
         self.url = ""
 
     def write(self, method: str, *args: Any, **values: Any) -> Any:
