@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 import uvicorn
-from conftest import KEY
 from run_history import begin, succeed, wait
 
 from potato_ray.server.answers import StartBody
@@ -48,7 +47,7 @@ def listening(app: Any) -> Iterator[str]:
 
 def run(commands: str, address: str, **variables: str) -> list[str]:
     """What each command of an example prints."""
-    environment = {"PATH": os.environ["PATH"], "POTATO_ADMIN_API_KEY": KEY, **variables}
+    environment = {"PATH": os.environ["PATH"], **variables}
     printed = []
     for command in re.split(r"\n(?=curl )", commands.strip()):
         assert re.search(r"--max-time \d+", command), command
@@ -73,7 +72,9 @@ def test_an_example_answers_what_the_page_shows(serve, commands: str, shown: str
         begin(served, wait(served).run_id)
         waiting = wait(served).run_id
     with listening(served.app) as address:
-        printed = run(commands, address, RUN=done, WAITING=waiting)
+        printed = run(
+            commands, address, RUN=done, WAITING=waiting, POTATO_ADMIN_API_KEY=served.context.admin_key
+        )
     assert all(printed)
     if shown:
         assert alike(json.loads(printed[-1]), json.loads(shown))

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import schemathesis
-from conftest import KEY
 from hypothesis import HealthCheck, given, settings
 from run_history import begin, fail, succeed, wait
 from schemathesis import GenerationMode
@@ -84,7 +83,7 @@ def described(served: Any) -> Any:
 
 
 def run_checks(served: Any, case: Any, checks: list[Any] = CHECKS) -> None:
-    case.call_and_validate(headers={"X-API-Key": KEY}, checks=checks)
+    case.call_and_validate(headers={"X-API-Key": served.context.admin_key}, checks=checks)
 
 
 def test_every_operation_of_the_document_is_tried_but_the_stream(served) -> None:
@@ -125,5 +124,5 @@ def test_a_run_that_there_is_is_answered_as_the_document_says(served, path: str,
 def test_nobody_gets_past_without_the_key(served, path: str, method: str) -> None:
     operation = described(served)[path][method]
     case = operation.Case(path_parameters={"run_id": "x", "name": "local", "path": "y"})
-    case.call_and_validate(headers={"X-API-Key": KEY}, checks=[ignored_auth])
+    case.call_and_validate(headers={"X-API-Key": served.context.admin_key}, checks=[ignored_auth])
     assert case.call().status_code == 401
