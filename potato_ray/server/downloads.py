@@ -12,6 +12,7 @@ from fastapi import Request, Response
 from fastapi.responses import FileResponse
 
 from potato_ray.server.problems import answer
+from potato_ray.server.shields import FILE_POLICY
 
 TYPES = {
     ".svg": "image/svg+xml",
@@ -21,7 +22,6 @@ TYPES = {
     ".txt": "text/plain; charset=utf-8",
 }
 OTHER_TYPE = "application/octet-stream"
-SANDBOX = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
 
 _RANGE = re.compile(r"(?i)bytes=(?:(\d{1,18})-(\d{0,18})|-(\d{1,18}))")
 
@@ -36,7 +36,7 @@ def download(request: Request, path: Path, details: os.stat_result) -> Response:
         stat_result=details,
         filename=path.name,
         media_type=TYPES.get(path.suffix.lower(), OTHER_TYPE),
-        headers={"Content-Security-Policy": SANDBOX},
+        headers={"Content-Security-Policy": FILE_POLICY},
     )
     if _known(request, response.headers["etag"]):
         kept = {name: response.headers[name] for name in ("etag", "last-modified")}

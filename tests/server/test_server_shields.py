@@ -6,7 +6,7 @@ import pytest
 from fastapi import APIRouter
 from starlette.responses import HTMLResponse, StreamingResponse
 
-from potato_ray.server.shields import CONTENT_SECURITY_POLICY, HEADERS
+from potato_ray.server.shields import CONTENT_SECURITY_POLICY, FILE_POLICY, HEADERS
 
 ROUTES = APIRouter()
 
@@ -24,6 +24,11 @@ def stream() -> StreamingResponse:
 @ROUTES.get("/strict")
 def strict() -> HTMLResponse:
     return HTMLResponse("", headers={"Content-Security-Policy": "sandbox"})
+
+
+@ROUTES.get("/picture")
+def picture() -> HTMLResponse:
+    return HTMLResponse("", headers={"Content-Security-Policy": FILE_POLICY})
 
 
 @pytest.fixture
@@ -81,6 +86,13 @@ def test_a_route_can_only_be_stricter(client) -> None:
         "sandbox",
         CONTENT_SECURITY_POLICY,
     ]
+
+
+def test_a_picture_keeps_the_style_that_it_brings(client) -> None:
+    # Firefox applies the policy of a picture's own answer to the style sheet inside it.
+    answer = client.get("/picture")
+    assert answer.headers.get_list("content-security-policy") == [FILE_POLICY]
+    assert answer.headers["x-frame-options"] == "DENY"
 
 
 def test_an_unexpected_error_tells_neither_trace_nor_path(client) -> None:
