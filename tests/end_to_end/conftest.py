@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from whole_runs import OpenSession
 
+from potato_ray.actors.embedded import EmbeddedRay
 from potato_ray.actors.session import Session
 from potato_ray.config import ProjectConfig, load
 from potato_ray.trainers import registry
@@ -56,17 +59,61 @@ def make_project() -> Iterator[Callable[..., ProjectConfig]]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-@pytest.fixture
-def open_session() -> Iterator[Callable[[ProjectConfig], Session]]:
-    """Opens sessions, and closes what the test has left open."""
-    sessions: list[Session] = []
+class SharedRay:
+    """A session's Ray when many sessions share one: what ends with the session is its controller."""
 
+    def __init__(self, cluster: EmbeddedRay) -> None:
+        self.address = cluster.address
+
+    def start(self, backends: Iterable[str]) -> None:
+        return
+
+    def stop(self) -> None:
+        import ray
+
+        from potato_ray.actors.controller import NAME
+
+        with contextlib.suppress(ValueError):
+            ray.kill(ray.get_actor(NAME))
+
+
+@pytest.fixture(scope="module")
+def shared_ray() -> Iterator[SharedRay]:
+    """One embedded Ray for the tests of a module: its start and its end take longer than most runs."""
+    folder = Path(tempfile.mkdtemp(prefix="prt-", dir="/tmp"))
+    cluster = EmbeddedRay(folder / "state", "tests")
+    try:
+        cluster.start(["local"])
+        yield SharedRay(cluster)
+    finally:
+        cluster.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def open_session(shared_ray: SharedRay) -> Iterator[OpenSession]:
+    """Opens sessions on the Ray of the module, one after the other, and closes what is left open."""
+    with contextlib.ExitStack() as left_open:
+        yield _opener(left_open, shared_ray)
+
+
+@pytest.fixture
+def open_own_session() -> Iterator[OpenSession]:
+    """The same with a Ray of their own, for tests of what a session's end or the environment does to it.
+
+    A process holds one Ray at a time: a module uses this or `open_session`.
+    """
+    with contextlib.ExitStack() as left_open:
+        yield _opener(left_open, None)
+
+
+def _opener(left_open: contextlib.ExitStack, ray: SharedRay | None) -> OpenSession:
     def open_(config: ProjectConfig) -> Session:
         session = Session(config, purpose="a test")
+        if ray is not None:
+            session.cluster = ray  # type: ignore[assignment]
         session.open()
-        sessions.append(session)
+        left_open.callback(session.close)
         return session
 
-    yield open_
-    for session in sessions:
-        session.close()
+    return open_

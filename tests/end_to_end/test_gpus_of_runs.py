@@ -36,10 +36,10 @@ def worker_sees(config: ProjectConfig, run_id: str) -> str:
 
 
 def test_the_freest_card_is_taken_and_no_two_runs_share_one(
-    make_project: MakeProject, open_session: OpenSession, cards: list[str]
+    make_project: MakeProject, open_own_session: OpenSession, cards: list[str]
 ) -> None:
     config = make_project(max_concurrent_runs=2)
-    session = open_session(config)
+    session = open_own_session(config)
     first, second = (start(session, "accelerated", act="wait") for _ in range(2))
     runs = [wait_until(config, run_id, in_step("rehearsing")) for run_id in (first, second)]
     assert [run.gpu_uuids for run in runs] == [(cards[1],), (cards[2],)]
@@ -50,14 +50,14 @@ def test_the_freest_card_is_taken_and_no_two_runs_share_one(
 
 
 def test_a_card_stays_taken_after_a_restart_while_its_launcher_lives(
-    make_project: MakeProject, open_session: OpenSession, cards: list[str]
+    make_project: MakeProject, open_own_session: OpenSession, cards: list[str]
 ) -> None:
     config = make_project(max_concurrent_runs=2)
-    before = open_session(config)
+    before = open_own_session(config)
     first = start(before, "accelerated", act="wait")
     wait_until(config, first, in_step("rehearsing"))
     before.close()
-    after = open_session(config)
+    after = open_own_session(config)
     second = start(after, "accelerated", act="wait")
     run = wait_until(config, second, in_step("rehearsing"))
     assert run.gpu_uuids == (cards[2],)
@@ -71,10 +71,10 @@ def test_a_card_stays_taken_after_a_restart_while_its_launcher_lives(
 
 
 def test_a_trainer_without_use_for_a_gpu_takes_none(
-    make_project: MakeProject, open_session: OpenSession
+    make_project: MakeProject, open_own_session: OpenSession
 ) -> None:
     config = make_project()
-    session = open_session(config)
+    session = open_own_session(config)
     run_id = start(session, act="wait")
     run = wait_until(config, run_id, in_step("rehearsing"))
     assert (run.device, run.gpu_uuids) == ("cpu", ())
@@ -84,11 +84,11 @@ def test_a_trainer_without_use_for_a_gpu_takes_none(
 
 
 def test_a_run_that_no_card_can_hold_says_how_much_each_has_free(
-    make_project: MakeProject, open_session: OpenSession, tmp_path: Path
+    make_project: MakeProject, open_own_session: OpenSession, tmp_path: Path
 ) -> None:
     fake_nvidia_smi.write_cards(tmp_path / "smi", [900, 800])
     config = make_project()
-    run = ended(config, start(open_session(config), "accelerated"))
+    run = ended(config, start(open_own_session(config), "accelerated"))
     assert (run.state, run.error_code) == (State.ERROR, "no_gpu_free")
     assert run.error.startswith("No GPU has 2000 MB free")
     assert "900" in run.error_evidence

@@ -15,30 +15,30 @@ pytestmark = pytest.mark.ray
 
 
 def test_a_run_goes_on_without_its_session_and_is_followed_to_success(
-    make_project: MakeProject, open_session: OpenSession
+    make_project: MakeProject, open_own_session: OpenSession
 ) -> None:
     config = make_project()
-    first = open_session(config)
+    first = open_own_session(config)
     run_id = start(first, act="wait")
     wait_until(config, run_id, in_step("rehearsing"))
     first.close()
     assert reader_of(config).run(run_id).state == State.RUNNING
     (folder_of(config, run_id).path / "go").touch()
-    open_session(config)
+    open_own_session(config)
     run = ended(config, run_id)
     assert (run.state, run.attempt) == (State.SUCCESS, 1), run.error
 
 
 def test_a_run_whose_processes_are_gone_is_interrupted(
-    make_project: MakeProject, open_session: OpenSession
+    make_project: MakeProject, open_own_session: OpenSession
 ) -> None:
     config = make_project()
-    first = open_session(config)
+    first = open_own_session(config)
     run_id = start(first, act="wait")
     wait_until(config, run_id, in_step("rehearsing"))
     first.close()
     kill_launcher(folder_of(config, run_id))
-    open_session(config)
+    open_own_session(config)
     run = ended(config, run_id)
     assert run.state == State.INTERRUPTED
 
@@ -49,22 +49,24 @@ def kill_launcher(folder: JobFolder) -> None:
     os.kill(process.launcher.pid, signal.SIGKILL)
 
 
-def test_the_queue_goes_on_after_a_restart(make_project: MakeProject, open_session: OpenSession) -> None:
+def test_the_queue_goes_on_after_a_restart(make_project: MakeProject, open_own_session: OpenSession) -> None:
     config = make_project()
-    first = open_session(config)
+    first = open_own_session(config)
     blocking = start(first, act="wait")
     waiting = start(first, act="succeed")
     wait_until(config, blocking, in_step("rehearsing"))
     first.close()
-    second = open_session(config)
+    second = open_own_session(config)
     second.call("cancel", blocking)
     assert ended(config, blocking).state == State.CANCELLED
     assert ended(config, waiting).state == State.SUCCESS
 
 
-def test_a_killed_controller_goes_on_by_itself(make_project: MakeProject, open_session: OpenSession) -> None:
+def test_a_killed_controller_goes_on_by_itself(
+    make_project: MakeProject, open_own_session: OpenSession
+) -> None:
     config = make_project()
-    session = open_session(config)
+    session = open_own_session(config)
     run_id = start(session, act="wait")
     wait_until(config, run_id, in_step("rehearsing"))
     os.kill(session.call("ready")["pid"], signal.SIGKILL)
