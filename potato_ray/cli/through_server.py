@@ -66,8 +66,11 @@ class Server:
     def cancel(self, run_id: str) -> dict[str, Any]:
         """The run as it is then, as the controller answers it; raises NotFound, Conflict."""
         record = self.client.run(run_id).cancel().record
-        state = str(record.more.get("state", record.status))
-        return {"run_id": run_id, "state": state, "cancelled": state == State.CANCELLED}
+        return {
+            "run_id": run_id,
+            "state": record.state,
+            "cancelled": record.status == State.CANCELLED,
+        }
 
     def withdraw(self, run_id: str) -> int:
         """How many pre-labels were taken off."""

@@ -20,7 +20,7 @@ from potato_ray.client.server_events import Lines
 R = TypeVar("R", bound=Record)
 
 PAGE = 200
-FOLLOW_EVERY_S = 0.5
+FOLLOW_EVERY_S = 1.0
 
 
 def one(kind: type[R], call: Call, patience: Patience) -> Flow[R]:

@@ -127,11 +127,11 @@ def _said_of(run_id: str, status: object) -> dict[str, Any] | None:
     if not isinstance(status, Mapping):
         raise ProtocolError("The stream's status is no object.")
     for run in status.get("runs") or ():
-        if run.get("run_id") == run_id:
-            known = {name: value for name, value in run.items() if name in _OF_STATUS}
-            lists = {name: tuple(value) for name, value in known.items() if isinstance(value, list)}
-            return {**known, **lists, "position": 0}
+        record = RunRecord.from_json(run)
+        if record.run_id == run_id:
+            return {**{name: getattr(record, name) for name in run if name in _OF_STATUS}, "position": 0}
     for run in status.get("queue") or ():
-        if run.get("run_id") == run_id:
-            return {"status": "queued", "position": int(run.get("position") or 0)}
+        record = RunRecord.from_json(run)
+        if record.run_id == run_id:
+            return {"status": "queued", "position": record.position}
     return None

@@ -14,15 +14,19 @@ from potato_ray.client.failures import ClientError, ServerUnavailable
 FIRST_PAUSE_S = 0.25
 LONGEST_PAUSE_S = 8.0
 ABSENT_S = 2.0
-"""A server that has not been there at all, as at a wrong address, is not waited for any longer."""
+"""A server that has never been there, as at a wrong address, is not waited for any longer."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Patience:
-    """A server that went away is waited for `total_s` seconds, counted from the first failure."""
+    """A server that went away is waited for `total_s` seconds, counted from the first failure.
+
+    One for each client: it remembers whether the server has ever been there.
+    """
 
     total_s: float
     clock: Callable[[], float] = time.monotonic
+    was_there: bool = False
 
     def insist(self, call: Call) -> Flow[Answer]:
         """The good answer to a call, which is repeated while the server is unavailable, if it may be."""
@@ -39,8 +43,10 @@ class Patience:
                 answer = yield from attempt(call)
             except ServerUnavailable as unavailable:
                 failure: ClientError | None = unavailable
+                self.was_there |= unavailable.code != "server_unreachable"
             else:
                 failure = failure_of(answer)
+                self.was_there = True
             if failure is None:
                 return answer
             if not isinstance(failure, ServerUnavailable) or not _may_repeat(call, failure):
@@ -60,13 +66,11 @@ class Waiting:
         self._patience = patience
         self._since: float | None = None
         self._pause_s = FIRST_PAUSE_S
-        self._was_there = False
 
     def pause(self, failure: ServerUnavailable) -> Flow[None]:
         """Wait as long as the server asks for, or twice as long as last time; raises `failure` at the end."""
         now = self._patience.clock()
         self._since = now if self._since is None else self._since
-        self._was_there |= failure.code != "server_unreachable"
         left_s = self._since + self._limit_s - now
         wait_s = self._pause_s if failure.retry_after_s is None else max(failure.retry_after_s, FIRST_PAUSE_S)
         if wait_s > left_s:
@@ -77,4 +81,4 @@ class Waiting:
     @property
     def _limit_s(self) -> float:
         total_s = self._patience.total_s
-        return total_s if self._was_there else min(total_s, ABSENT_S)
+        return total_s if self._patience.was_there else min(total_s, ABSENT_S)

@@ -72,14 +72,17 @@ class RunRecord(Record):
     """A run as it was when the server said it.
 
     `status` is one of queued, building, running, evaluating, finishing, cancelling, success, error,
-    cancelled, interrupted. `position` is its place among the waiting runs, from 1, else 0. `scores` is
-    only in the answer for a single run. docs/registry.md tells of the other fields.
+    cancelled, interrupted; `state` says where it is while it is cancelling. `position` is its place
+    among the waiting runs, from 1, else 0. `scores` is only in the answer for a single run.
+    docs/registry.md tells of the other fields.
     """
 
     run_id: str
     status: str = "queued"
+    state: str = ""
     trainer: str = ""
     schemas: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
     params: Mapping[str, Any] = field(default_factory=dict)
     backend: str = ""
     created_at: float | None = None
@@ -165,32 +168,47 @@ class Artifact(Record):
 
 @dataclass(frozen=True)
 class TrainerInfo(Record):
-    """A trainer that the server has."""
+    """A trainer that the server has; without its packages it is not `available`, for this `reason`.
+
+    `params` are objects with name, type, default, help and limits; `licence` has spdx, url and
+    needs_confirmation.
+    """
 
     name: str
     description: str = ""
     kinds: tuple[str, ...] = ()
+    params: tuple[Mapping[str, Any], ...] = ()
+    licence: Mapping[str, Any] = field(default_factory=dict)
+    available: bool = True
+    reason: str = ""
+    install_hint: str = ""
     more: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True)
 class SchemaInfo(Record):
-    """An annotation scheme of the project, and the trainers that can learn it."""
+    """An annotation scheme of the project; without `trainers`, `why_not` says why none can learn it."""
 
     name: str
+    annotation_type: str = ""
     kind: str | None = None
+    labels: tuple[str, ...] = ()
     trainers: tuple[str, ...] = ()
+    why_not: str = ""
     more: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True)
 class BackendInfo(Record):
-    """A place where runs can execute."""
+    """A place where runs can execute; one that is not `runnable` says `why_not`."""
 
     name: str
     type: str = ""
     host: str | None = None
+    description: str = ""
     default: bool = False
+    runnable: bool = True
+    why_not: str = ""
     more: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 

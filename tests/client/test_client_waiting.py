@@ -36,6 +36,8 @@ class AnsweredRun:
     def _record(self, request: httpx.Request) -> httpx.Response:
         self.asked += 1
         record = self._records.pop(0) if len(self._records) > 1 else self._records[0]
+        if isinstance(record, Exception):
+            raise record
         return record if isinstance(record, httpx.Response) else httpx.Response(200, json=record)
 
     def _stream(self, request: httpx.Request) -> httpx.Response:
@@ -133,6 +135,14 @@ def test_a_server_that_is_restarted_is_waited_for() -> None:
     gone = [problem(503, "controller_unavailable") for _ in range(5)]
     run, _ = waited(AnsweredRun([RUN, RUN, *gone, DONE], []))
     assert run.status == "success"
+
+
+def test_a_server_that_was_there_is_waited_for_also_when_nothing_listens_any_more() -> None:
+    refused = [httpx.ConnectError("refused") for _ in range(6)]
+    time = Time()
+    run, _ = waited(AnsweredRun([RUN, RUN, *refused, DONE], []), time)
+    assert run.status == "success"
+    assert 10 < time.now < 30
 
 
 def test_a_server_that_does_not_come_back_ends_the_wait() -> None:
