@@ -17,6 +17,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,13 +25,12 @@ import potato_ray
 from potato_ray.actors.admission import Admission
 from potato_ray.actors.embedded import restore_home
 from potato_ray.actors.failures import passes_by_itself, unexpected
-from potato_ray.actors.notifying import Notifier
+from potato_ray.actors.notifying import Notifier, page_of
 from potato_ray.actors.way import RunWay
 from potato_ray.backends.base import Backend, Directive, Placement
 from potato_ray.backends.making import make_backend
 from potato_ray.config.models import ProjectConfig
 from potato_ray.errors import Conflict, PotatoRayError, StartRefused
-from potato_ray.job.folder import read_json
 from potato_ray.job.spare import SpareKeeper
 from potato_ray.registry.reading import RegistryReader
 from potato_ray.registry.runs import Run
@@ -71,7 +71,7 @@ class RunController:
         self.stopping = False
         self.admission = Admission(self)
         self.notifier = (
-            Notifier(notify, self.registry, self.write_surely, self._page_of) if notify is not None else None
+            Notifier(notify, self.registry, self.write_surely, partial(page_of, config)) if notify else None
         )
         self._broken: PotatoRayError | None = None
         self._spawn(self._live())
@@ -190,14 +190,6 @@ class RunController:
 
     def writeback_settings(self) -> WritebackSettings:
         return WritebackSettings.from_config(self.config.model_training.writeback)
-
-    def _page_of(self, run_id: str) -> str | None:
-        """The address of a run's page, when a server holds the project and says where it can be reached."""
-        try:
-            address = (read_json(self.config.state_dir / "server.json") or {}).get("url")
-        except (OSError, ValueError):
-            return None
-        return f"{str(address).rstrip('/')}/admin/training/runs/{run_id}" if address else None
 
     # --- the life of the controller ---------------------------------------------------------------
 

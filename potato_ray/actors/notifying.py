@@ -11,7 +11,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from potato_ray import webhook
-from potato_ray.config.models import Notify
+from potato_ray.config.models import Notify, ProjectConfig
+from potato_ray.job.folder import read_json
 from potato_ray.registry.notices import Notice
 from potato_ray.registry.store import Registry
 from potato_ray.webhook import Answer, Message
@@ -119,6 +120,17 @@ class Notifier:
         else:
             said = f"{said}; next try in {_pause(at - self._clock())}."
             await self._write(self.registry.postpone_notice, notice, at, said)
+
+
+def page_of(config: ProjectConfig, run_id: str) -> str | None:
+    """The address of a run's page, when a server holds the project and says where it can be reached."""
+    try:
+        address = (read_json(config.state_dir / "server.json") or {}).get("url")
+    except (OSError, ValueError):
+        return None
+    if not address or not config.model_training.enabled:
+        return None
+    return f"{str(address).rstrip('/')}/admin/training/runs/{run_id}"
 
 
 async def post(url: str, told: Message, timeout_s: float, clock: Callable[[], float] = time.time) -> Answer:

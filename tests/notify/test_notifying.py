@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import shutil
 import socket
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -13,11 +14,13 @@ from typing import Any
 import pytest
 from receiver import HANG, Receiver
 
-from potato_ray.actors.notifying import Notifier
+from potato_ray.actors.notifying import Notifier, page_of
+from potato_ray.config import load
 from potato_ray.config.models import Notify
 from potato_ray.registry import NewRun, Registry, RegistryReader, Run
 from potato_ray.webhook import GIVE_UP_AFTER_S, PAUSES_S, signature
 
+PROJECT = Path(__file__).parent.parent / "projects" / "review-sentiment"
 NEW = NewRun("sklearn-text", ("sentiment",), ("nominal",))
 
 
@@ -227,6 +230,28 @@ def test_an_address_that_leads_nowhere_is_a_failed_try(
     assert level == "info"
     assert "could not be asked" in said
     assert "hush" not in said + caplog.text
+
+
+@pytest.mark.parametrize(
+    ("note", "enabled", "page"),
+    [
+        ('{"url": "http://127.0.0.1:8000/"}', True, "http://127.0.0.1:8000/admin/training/runs/r"),
+        ('{"url": "http://127.0.0.1:8000"}', False, None),
+        ('{"pid": 1}', True, None),
+        ("{", True, None),
+        (None, True, None),
+    ],
+)
+def test_the_page_of_a_run_is_known_while_a_server_holds_the_project(
+    tmp_path: Path, note: str | None, enabled: bool, page: str | None
+) -> None:
+    shutil.copytree(PROJECT, tmp_path / "p")
+    config = load(tmp_path / "p" / "config.yaml")
+    training = config.model_training.model_copy(update={"enabled": enabled})
+    if note is not None:
+        config.state_dir.mkdir()
+        (config.state_dir / "server.json").write_text(note)
+    assert page_of(config.model_copy(update={"model_training": training}), "r") == page
 
 
 class Living:
