@@ -22,6 +22,10 @@ LEFT JOIN potato_ray_events e ON e.run = j.run AND e.seq = j.event
 WHERE j.number > :after AND j.number <= :upto AND (j.event = 0 OR e.seq IS NOT NULL)"""
 
 
+BYTES_MAX = 256 * 1024
+"""A stretch ends with the entry that goes beyond so much."""
+
+
 @dataclass(frozen=True)
 class Entry:
     """One thing that happened. `said` is an event with its `id`, or {"event": "state", "status", ...}."""
@@ -29,6 +33,14 @@ class Entry:
     number: int
     run_id: str
     said: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """The entries of a part of the journal, in their order; it goes up to the number `upto`."""
+
+    entries: tuple[Entry, ...]
+    upto: int
 
 
 def newest(connection: sqlite3.Connection) -> int:
@@ -42,19 +54,29 @@ def newest(connection: sqlite3.Connection) -> int:
 
 def read(
     connection: sqlite3.Connection, after: int, upto: int, limit: int, run_id: str | None = None
-) -> list[Entry]:
-    """The first `limit` entries with after < number <= upto, of one run or of all, in their order.
+) -> Stretch:
+    """What has a number above `after` and at most `upto`, of one run or of all.
 
-    What was pruned is passed over.
+    It ends before `upto` when there is more than `limit` entries or about BYTES_MAX; what was pruned is
+    passed over.
     """
     if schema.version(connection) < schema.JOURNAL_VERSION:
-        return []
+        return Stretch((), upto)
     one = "" if run_id is None else " AND r.run_id = :run_id"
     rows = connection.execute(
         f"{_READ}{one} ORDER BY j.number LIMIT :limit",
         {"after": after, "upto": upto, "limit": limit, "run_id": run_id},
     )
-    return [Entry(row["number"], row["run_id"], _said(row)) for row in rows]
+    entries: list[Entry] = []
+    size = 0
+    for row in rows:
+        entries.append(Entry(row["number"], row["run_id"], _said(row)))
+        size += len(row["body"] or "")
+        if size > BYTES_MAX:
+            break
+    rows.close()
+    cut = size > BYTES_MAX or len(entries) == limit
+    return Stretch(tuple(entries), entries[-1].number if cut else upto)
 
 
 def _said(row: sqlite3.Row) -> dict[str, Any]:

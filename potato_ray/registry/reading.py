@@ -28,7 +28,7 @@ from potato_ray.registry import (
 )
 from potato_ray.registry.connection import BUSY_TIMEOUT_S, CHUNK, open_reader
 from potato_ray.registry.items import StoredPrediction
-from potato_ray.registry.journal import Entry
+from potato_ray.registry.journal import Stretch
 from potato_ray.registry.runs import Reserved, Run
 from potato_ray.registry.snapshot import Snapshot
 from potato_ray.registry.states import ACTIVE, State
@@ -152,10 +152,12 @@ class RegistryReader:
             seq = _seq(connection, run_id)
             return events.read(connection, seq, after, limit) if connection and seq else []
 
-    def journal(self, after: int, upto: int, limit: int = 200, run_id: str | None = None) -> list[Entry]:
-        """What happened in all runs, or in one: the first `limit` entries with after < number <= upto."""
+    def journal(self, after: int, upto: int, limit: int = 200, run_id: str | None = None) -> Stretch:
+        """What happened in all runs, or in one, with after < number <= upto; see journal.read."""
         with self._open() as connection:
-            return journal.read(connection, after, upto, limit, run_id) if connection else []
+            if connection is None:
+                return Stretch((), upto)
+            return journal.read(connection, after, upto, limit, run_id)
 
     def predictions(
         self, run_id: str, after: tuple[str, str] = ("", "")

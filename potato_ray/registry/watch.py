@@ -98,10 +98,9 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def _look(connection: sqlite3.Connection, after: int | None, limit: int) -> Look:
-    upto = journal.newest(connection)
+    newest = journal.newest(connection)
     seen = snapshot.take(connection)
-    if after is None or after >= upto:
-        return Look(upto, (), seen)
-    entries = tuple(journal.read(connection, after, upto, limit))
-    more = len(entries) == limit and entries[-1].number < upto
-    return Look(entries[-1].number if more else upto, entries, seen, more)
+    if after is None or after >= newest:
+        return Look(newest, (), seen)
+    part = journal.read(connection, after, newest, limit)
+    return Look(part.upto, part.entries, seen, more=part.upto < newest)

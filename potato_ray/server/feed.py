@@ -19,6 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
+import anyio
 from fastapi import FastAPI
 
 from potato_ray.errors import PotatoRayError
@@ -41,7 +42,8 @@ FRESH_S = 1.0
 PAGE_MAX = 200
 """The most entries in a page."""
 PAGES_MAX = 32
-"""How many pages are kept for those that have not come to them yet; others read the registry."""
+PAGES_BYTES_MAX = 4 * 1024 * 1024
+"""How much is kept for those that have not come to it yet; who comes later reads the registry."""
 
 
 class Feed:
@@ -51,6 +53,8 @@ class Feed:
         self, context: ServerContext, clock: Callable[[], float] = time.time, poll_s: float = POLL_S
     ) -> None:
         self.context = context
+        self.stopping = anyio.Event()
+        """Set it when the server stops: the feed closes at the next look."""
         self._clock = clock
         self._poll_s = poll_s
         self._watch = RegistryWatch(context.config.registry_path)
@@ -139,13 +143,12 @@ class Feed:
         if page is not None:
             return page.upto, page.of(run_id)
         try:
-            entries = await asyncio.to_thread(self.context.reader.journal, number, tail, PAGE_MAX, run_id)
+            part = await asyncio.to_thread(self.context.reader.journal, number, tail, PAGE_MAX, run_id)
         except (PotatoRayError, sqlite3.Error) as error:
             logger.warning("the journal could not be read, trying again: %s", error)
             await asyncio.sleep(self._poll_s)
             return number, b""
-        upto = entries[-1].number if len(entries) == PAGE_MAX else tail
-        return upto, b"".join(messages.of_entry(self.context, entry) for entry in entries)
+        return part.upto, b"".join(messages.of_entry(self.context, entry) for entry in part.entries)
 
     def _status_now(self) -> bytes:
         """The status with the present number, and the time of at most FRESH_S ago."""
@@ -162,7 +165,7 @@ class Feed:
         """Look for changes as long as there are clients."""
         alone_s = quiet_s = 0.0
         try:
-            while alone_s < LINGER_S:
+            while alone_s < LINGER_S and not self.stopping.is_set():
                 await asyncio.sleep(self._poll_s)
                 alone_s = 0.0 if self._clients else alone_s + self._poll_s
                 quiet_s = 0.0 if await self._looked() else quiet_s + self._poll_s
@@ -170,6 +173,8 @@ class Feed:
                     quiet_s = 0.0
                     self._beats += 1
                     self._wake()
+            if self.stopping.is_set():
+                self.close()
         finally:
             if not self._closed:
                 self._thread.submit(self._watch.close)
@@ -215,9 +220,12 @@ class Feed:
         before, self._tail = self._tail, self._tail if look.upto is None else look.upto
         if before != self._tail and not afresh:
             self._pages[before] = messages.page(self.context, self._tail, look.entries)
-        while len(self._pages) > PAGES_MAX:
+        while len(self._pages) > PAGES_MAX or self._kept_bytes() > PAGES_BYTES_MAX:
             self._pages.pop(next(iter(self._pages)))
         return bool(look.entries)
+
+    def _kept_bytes(self) -> int:
+        return sum(len(page.everything) for page in self._pages.values())
 
     def _status_changed(self) -> bool:
         """Whether anything but the time is another than before."""

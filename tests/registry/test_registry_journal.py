@@ -6,19 +6,19 @@ import sqlite3
 
 import pytest
 
-from potato_ray.registry import NewRun, Registry, RegistryReader, State, schema
+from potato_ray.registry import NewRun, Registry, RegistryReader, State, journal, schema
 from potato_ray.registry.watch import RegistryWatch
 
 END = 10**18
 
 
 def told(reader, after=0, upto=END, limit=1000, run_id=None):
-    entries = reader.journal(after, upto, limit, run_id)
+    entries = reader.journal(after, upto, limit, run_id).entries
     return [(entry.run_id, entry.said.get("id") or entry.said["status"]) for entry in entries]
 
 
 def numbers(reader, after=0):
-    return [entry.number for entry in reader.journal(after, END, 1000)]
+    return [entry.number for entry in reader.journal(after, END, 1000).entries]
 
 
 def log(registry, run, message="x"):
@@ -39,12 +39,12 @@ def test_events_and_changes_of_status_are_told_in_their_order(registry, reader, 
 def test_an_entry_holds_the_event_as_the_run_has_it(registry, reader, run_in) -> None:
     run = run_in(State.RUNNING)
     registry.record_events(run.run_id, 1, 0, [{"event": "metric", "name": "n", "value": 1, "t": 7.5}])
-    assert reader.journal(0, END)[-1].said == reader.events(run.run_id)[-1]
+    assert reader.journal(0, END).entries[-1].said == reader.events(run.run_id)[-1]
 
 
 def test_a_change_says_when_it_was_and_in_which_attempt(reader, run_in) -> None:
     run = run_in(State.BUILDING)
-    queued, building = (entry.said for entry in reader.journal(0, END))
+    queued, building = (entry.said for entry in reader.journal(0, END).entries)
     assert queued == {
         "event": "state", "status": "queued", "attempt": 0, "source": "server", "t": run.created_at
     }  # fmt: skip
@@ -101,6 +101,17 @@ def test_it_is_read_in_pages_and_for_one_run(registry, reader, run_in) -> None:
     assert told(reader, upto=places[2]) == everything[:3]
     assert told(reader, run_id=second.run_id) == everything[2:4]
     assert told(reader, run_id="nope") == []
+
+
+def test_a_stretch_ends_where_it_grows_large(registry, reader, run_in) -> None:
+    run = run_in(State.BUILDING)
+    for _ in range(3):
+        log(registry, run, "x" * (journal.BYTES_MAX // 2))
+    places = numbers(reader)
+    assert len(places) == 4
+    assert reader.journal(0, END).upto == places[-1]
+    assert reader.journal(places[-1], END).upto == END
+    assert len(told(reader)) + len(told(reader, after=places[-1])) == 5
 
 
 def test_an_older_file_is_read_as_empty_and_numbered_when_it_is_brought_up_to_date(path, clock) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import threading
 from dataclasses import dataclass
 from typing import Any
 
@@ -398,7 +399,7 @@ class Script:
             self.project.end(run_id)
 
     def _note_what_is_there(self) -> None:
-        now = self.project.served.reader.journal(self.beginning, 10**18, 10_000)
+        now = self.project.served.reader.journal(self.beginning, 10**18, 10_000).entries
         numbers = {entry.number for entry in now}
         self.pruned |= self.there - numbers
         self.there |= numbers
@@ -465,6 +466,20 @@ def test_a_malformed_cursor_is_refused(serve, cursor) -> None:
 def test_the_stream_of_a_run_that_is_not_there_is_refused(serve) -> None:
     answer = serve().client.get(ROUTE, params={"run_id": "nope"})
     assert (answer.status_code, answer.json()["error_code"]) == (404, "unknown_run")
+
+
+def test_the_stream_of_a_browser_ends_with_its_session(serve, monkeypatch) -> None:
+    monkeypatch.setattr(feeds, "HEARTBEAT_S", 0.05)
+    served = serve()
+    keeper = served.app.state.keeper
+    token = keeper.sessions.open()
+    served.anonymous.cookies.set(keeper.cookie, token)
+    logout = threading.Timer(0.5, keeper.sessions.end, [token])
+    logout.start()
+    answer = served.anonymous.get(ROUTE)  # comes back when the stream has ended
+    assert answer.status_code == 200
+    assert [message.event for message in parsed(answer.content)][:2] == ["status", "status"]
+    assert served.anonymous.get(ROUTE).status_code == 401
 
 
 def test_without_the_key_there_is_no_stream(serve) -> None:

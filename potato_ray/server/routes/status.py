@@ -23,6 +23,8 @@ from potato_ray.server.run_answers import found_run, json_answer
 
 router = APIRouter(prefix="/admin/training/api", tags=["status"], dependencies=[Admin])
 
+_FAREWELL_S = 1.0
+"""How long a stream may take to end by itself when the server stops."""
 _NUMBER = re.compile(r"[0-9]{1,18}")
 _STREAM: dict[str, Any] = media(
     {
@@ -71,8 +73,12 @@ async def stream(
     feed = feed_of(request.app)
     now = await feed.begin()
     said = feed.stream(now if number is None else number, run_id, _while_allowed(request))
-    # The feed has a heartbeat of its own, one for all.
-    return EventSourceResponse(said, ping=0, sep="\n")
+    return EventSourceResponse(
+        said,
+        ping=0,  # the feed has a heartbeat of its own, one for all
+        shutdown_event=feed.stopping,
+        shutdown_grace_period=_FAREWELL_S,
+    )
 
 
 def _number(cursor: str | None) -> int | None:
