@@ -39,9 +39,15 @@ class Events {
   constructor() {
     this.curves = new Curves();
     this.last = 0;
-    this.logged = Number(byId("run")?.dataset.after ?? 0);
+    this.logged = 0;
     this.busy = false;
     this.drawAt = 0;
+  }
+
+  /** The page is there, or there anew: its log goes up to some event already. */
+  attach() {
+    this.logged = Number(byId("run")?.dataset.after ?? 0);
+    this.drawSoon();
   }
 
   /** One event from the stream; where others are missing before it, they are fetched. @param {any} event */
@@ -147,6 +153,8 @@ function onStatus(status) {
 function drawWorking(working) {
   drawStatus(working.status, working.status);
   say(part("step"), working.step || working.phase || working.status);
+  since = performance.now() - 1000 * working.elapsed_s;
+  drawElapsed();
   drawMeter(working);
   const cancel = document.querySelector("[data-cancel]");
   if (cancel instanceof HTMLElement) {
@@ -156,6 +164,15 @@ function drawWorking(working) {
   drawReported(working.metrics);
   drawWarnings(working.warnings);
   speak(`${working.status}: ${working.step || working.phase || ""}`);
+}
+
+/** When the run left the queue, by this page's own clock. @type {number | undefined} */
+let since;
+
+/** Nothing is counted on while nobody knows whether the run goes on. */
+function drawElapsed() {
+  const known = since !== undefined && !document.body.classList.contains("stale");
+  say(part("elapsed"), known && since !== undefined ? `for ${duration((performance.now() - since) / 1000)}` : "");
 }
 
 /** @param {any} waiting */
@@ -266,12 +283,13 @@ let follower;
 
 function begin() {
   localTimes();
+  events.attach();
   const live = byId("run")?.dataset.live === "yes";
   withdrawButton(run, (count) => void showAnew(`${count} pre-labels were withdrawn.`));
   if (!live) {
-    follower?.wanted(false);
+    follower?.stop();
     // A run without a picture of its curves: one that failed or was stopped.
-    if (byId("curves-drawn")) void events.catchUp().then(() => events.drawSoon());
+    if (byId("curves-drawn")) void events.catchUp();
     return;
   }
   const log = byId("log");
@@ -293,5 +311,6 @@ function begin() {
 }
 
 begin();
+window.setInterval(drawElapsed, 1_000);
 // A page that the browser kept may be older than the run's end.
 window.addEventListener("pageshow", (event) => event.persisted && window.setTimeout(endIfEnded, AGAIN_MS));

@@ -37,13 +37,20 @@ class Follower {
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     this.silence = undefined;
     this.on = false;
+    this.over = false;
     this.asked = 0;
     this.streamFailedAt = 0;
   }
 
+  /** There is nothing more to follow. */
+  stop() {
+    this.wanted(false);
+    this.over = true;
+  }
+
   /** @param {boolean} on */
   wanted(on) {
-    if (on === this.on) return;
+    if (on === this.on || this.over) return;
     this.on = on;
     if (on) this.open();
     else this.close();

@@ -1,0 +1,255 @@
+"""The page of a run in a real browser: finished, failed, waiting, and while it is under way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from browser import NARROW, WIDE, chromium, page_of, served
+from playwright.sync_api import Browser, Page, expect
+from registry_link import RegistryLink
+from run_history import begin, fail, folder_of, move, wait
+from scored_runs import long_labels, scored
+from whole_runs import MakeProject, OpenSession, ended, start
+
+from potato_ray.config import ProjectConfig
+from potato_ray.registry.reading import RegistryReader
+from potato_ray.registry.runs import Run
+from potato_ray.registry.states import State
+from potato_ray.server.app import create_app
+from potato_ray.server.context import ServerContext
+
+KEY = "fixture-admin-key"
+LONG_EVIDENCE = "\n".join(f"  File {n}: a_line_of_a_traceback_that_never_ends_{'x' * 150}" for n in range(60))
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as started:
+        yield started
+
+
+class Site:
+    """A project, its server in a thread, and pages of its runs."""
+
+    def __init__(self, config: ProjectConfig, browser: Browser, stack: ExitStack) -> None:
+        self.config = config
+        self.browser = browser
+        self.stack = stack
+        self.controller = RegistryLink(config)
+        stack.callback(self.controller.close)
+        self.reader = RegistryReader(config.registry_path, project=config.annotation_task_name)
+        context = ServerContext(config, self.reader, self.controller, admin_key=KEY)
+        self.url = stack.enter_context(served(create_app(context)))
+
+    def open(self, run: Run, **look: Any) -> Page:
+        """The run's page, with its pictures loaded."""
+        page = self.stack.enter_context(
+            page_of(self.browser, self.url, extra_http_headers={"X-API-Key": KEY}, **look)
+        )
+        page.goto(f"/admin/training/runs/{run.run_id}")
+        return page
+
+    def say(self, run: Run, first: int, *events: dict[str, Any]) -> None:
+        registry = self.controller.registry
+        self.controller.write(registry.record_events, run.run_id, 1, first, list(events))
+
+
+@pytest.fixture
+def site(make_project: MakeProject, browser: Browser) -> Iterator[Callable[..., Site]]:
+    with ExitStack() as stack:
+        yield lambda name="review-sentiment", **training: Site(make_project(name, **training), browser, stack)
+
+
+def violations(page: Page) -> list[str]:
+    found = Axe().run(page).response["violations"]
+    return [f"{each['id']}: {[node['target'] for node in each['nodes']][:3]}" for each in found]
+
+
+def working(site: Site) -> Run:
+    """A run in the middle of its work."""
+    run = wait(site)
+    begin(site, run.run_id)
+    move(site, run.run_id, State.RUNNING, device="cpu")
+    curve = [
+        {"event": "metric", "name": "train_loss", "value": 2.0 / (step + 2), "step": step}
+        for step in range(20)
+    ]
+    warning = {"event": "log", "level": "warning", "message": "3 torn files were left out."}
+    progress = {"event": "progress", "current": 1200, "total": 3000, "eta_s": 95.0}
+    site.say(
+        run, 0, {"event": "status", "phase": "fitting", "step": "fitting a model"}, *curve, warning, progress
+    )
+    return run
+
+
+def finished(site: Site) -> Run:
+    return scored(site)
+
+
+def of_many_long_labels(site: Site) -> Run:
+    return scored(site, targets=long_labels(30))
+
+
+def numbers(site: Site) -> Run:
+    return scored(site, "continuous", [1.0, 4.0, 9.5], annotation_type="slider")
+
+
+def failed(site: Site) -> Run:
+    reason = f"Schema 'sentiment' has 1 distinct label(s) in the data: {'unbroken' * 30}"
+    return fail(site, reason, error_evidence=LONG_EVIDENCE)
+
+
+def waiting(site: Site) -> Run:
+    wait(site)
+    return wait(site)
+
+
+@pytest.mark.parametrize("make", [finished, of_many_long_labels, numbers, failed, working, waiting])
+def test_nothing_keeps_people_out_or_overflows(site, make: Callable[[Site], Run]) -> None:
+    made = site()
+    page = made.open(make(made))
+    page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true })")
+    for size in (WIDE, NARROW):
+        page.set_viewport_size(size)
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            assert violations(page) == [], (size, scheme)
+        assert page.evaluate("document.documentElement.scrollWidth") <= size["width"], size
+
+
+def test_a_run_under_way_moves_by_itself_and_its_end_takes_its_place(site) -> None:
+    made = site()
+    run = working(made)
+    page = made.open(run)
+    step = page.locator('[data-part="step"]')
+    expect(step).to_have_text("fitting a model")
+    expect(page.locator("#log")).to_contain_text("train_loss = 0.1 (step 18)")
+    expect(page.locator("#curves-drawn svg")).to_have_count(1)
+
+    said = {"event": "metric", "name": "train_accuracy"}
+    more = [{**said, "value": step / 10, "step": step} for step in range(5)]
+    made.say(run, 23, {"event": "status", "phase": "predicting", "step": "predicting 28 items"}, *more)
+    expect(step).to_have_text("predicting 28 items")
+    expect(page.locator("#curves-drawn svg")).to_have_count(2)
+    expect(page.locator("#log")).to_contain_text("train_accuracy = 0.4 (step 4)")
+
+    move(made, run.run_id, State.ERROR, error="It broke.", error_next_step="Mend it.")
+    expect(page.locator(".notice.error")).to_contain_text("It failed: It broke.")
+    expect(page.locator("#said")).to_have_text("The run has ended: error.")
+    expect(page.get_by_role("button", name="Cancel run")).to_have_count(0)
+    assert "running" not in page.locator("main").inner_text()
+    expect(page.locator("#curves-drawn svg")).to_have_count(2)
+
+
+def test_each_line_of_the_log_is_there_once_and_in_order(site) -> None:
+    made = site()
+    run = working(made)
+    page = made.open(run)
+    for number in range(10):
+        made.say(run, 23 + number, {"event": "log", "level": "info", "message": f"line {number}."})
+    expect(page.locator("#log")).to_contain_text("line 9.")
+    lines = [line.split("Z ", 1)[1] for line in page.locator("#log").inner_text().splitlines() if line]
+    assert [line for line in lines if line.startswith("line")] == [f"line {n}." for n in range(10)]
+    assert lines.count("fitting a model") == 1
+
+
+def test_a_run_is_cancelled_by_keyboard(site) -> None:
+    made = site()
+    run = working(made)
+    page = made.open(run)
+    button = page.get_by_role("button", name="Cancel run")
+    button.focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="Press again to cancel")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator(".status")).to_have_text("cancelling")
+    expect(button).to_have_count(0)
+    move(made, run.run_id, State.CANCELLED)
+    expect(page.locator("main")).to_contain_text("It was cancelled.")
+
+
+def test_a_waiting_run_that_is_cancelled_shows_its_end(site) -> None:
+    made = site()
+    page = made.open(waiting(made))
+    expect(page.locator(".status")).to_have_text("waiting #2")
+    page.get_by_role("button", name="Cancel run").press("Enter")
+    page.get_by_role("button", name="Press again to cancel").press("Enter")
+    expect(page.locator("main")).to_contain_text("It was cancelled.")
+
+
+def test_pre_labels_are_withdrawn_at_the_second_press(site) -> None:
+    made = site()
+    run = finished(made)
+    page = made.open(run)
+    button = page.get_by_role("button", name="Withdraw pre-labels")
+    button.press("Enter")
+    page.get_by_role("button", name="Press again to withdraw").press("Escape")
+    expect(button).to_be_visible()
+    button.press("Enter")
+    page.get_by_role("button", name="Press again to withdraw").press("Enter")
+    expect(page.locator("main")).to_contain_text("None of its predictions is stored any more")
+    assert list(made.reader.predictions(run.run_id)) == []
+
+
+def test_every_picture_is_drawn_and_follows_the_readers_mode(site) -> None:
+    made = site()
+    page = made.open(finished(made), scheme="dark")
+    pictures = page.locator(".picture img")
+    expect(pictures).to_have_count(5)
+    for picture in pictures.all():
+        picture.scroll_into_view_if_needed()
+        assert picture.evaluate("(image) => image.decode().then(() => image.naturalWidth)") >= 390
+    # The margin of a picture, which is paper.
+    margin = (
+        "(image) => { const canvas = document.createElement('canvas'); canvas.width = canvas.height = 20;"
+        " const to = canvas.getContext('2d'); to.drawImage(image, 0, -30);"
+        " return [...to.getImageData(5, 5, 1, 1).data].slice(0, 3) }"
+    )
+    assert max(pictures.first.evaluate(margin)) < 60
+    page.emulate_media(color_scheme="light")
+    assert min(pictures.first.evaluate(margin)) > 240
+
+
+def test_a_wide_matrix_scrolls_in_its_own_box_by_keyboard(site) -> None:
+    made = site()
+    page = made.open(of_many_long_labels(made), size=NARROW)
+    box = page.locator(".picture.wide").first
+    box.scroll_into_view_if_needed()
+    assert box.locator("img").evaluate("(image) => image.decode().then(() => image.naturalWidth)") > 390
+    box.evaluate("(box) => box.addEventListener('scroll', () => { box.dataset.moved = 'yes' })")
+    box.focus()
+    page.keyboard.press("ArrowRight")
+    expect(box).to_have_attribute("data-moved", "yes")
+    assert page.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
+
+
+def test_a_server_that_is_gone_is_told_of_and_nothing_is_made_up(site) -> None:
+    made = site()
+    page = made.open(working(made))
+    expect(page.locator('[data-part="step"]')).to_have_text("fitting a model")
+    page.context.set_offline(True)
+    page.evaluate("window.dispatchEvent(new Event('pagehide')); window.dispatchEvent(new Event('pageshow'))")
+    expect(page.locator("#connection")).to_contain_text("Connection lost")
+    page.context.set_offline(False)
+    expect(page.locator("#connection")).to_have_text("")
+
+
+@pytest.mark.ray
+def test_a_real_run_has_its_pictures_and_the_annotators_answers(
+    make_project: MakeProject, open_session: OpenSession, browser: Browser
+) -> None:
+    config = make_project()
+    session = open_session(config)
+    run = ended(config, start(session, "sklearn-text"))
+    session.close()
+    with ExitStack() as stack:
+        made = Site(config, browser, stack)
+        page = made.open(run)
+        expect(page.locator(".picture img")).to_have_count(4)
+        expect(page.locator(".mistake").first).to_contain_text("annotator_")
+        assert violations(page) == []
+        assert (folder_of(made, run.run_id) / "answers.jsonl").stat().st_mode & 0o077 == 0
