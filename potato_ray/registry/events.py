@@ -138,14 +138,16 @@ def read(connection: sqlite3.Connection, seq: int, after: int, limit: int) -> li
         " WHERE run = ? AND seq > ? ORDER BY seq LIMIT ?",
         (seq, after, limit),
     )
-    return [
-        {
-            **json.loads(row["body"]),
-            "id": row["seq"],
-            "attempt": row["attempt"],
-            "source": row["source"],
-            "t": row["t"],
-            "event": row["event"],
-        }
-        for row in rows
-    ]
+    return [as_told(row) for row in rows]
+
+
+def as_told(row: sqlite3.Row) -> dict[str, Any]:
+    """An event as it was said, from its row, with its `id`, `attempt` and `source`."""
+    return {
+        **json.loads(row["body"]),
+        "id": row["seq"],
+        "attempt": row["attempt"],
+        "source": row["source"],
+        "t": row["t"],
+        "event": row["event"],
+    }

@@ -6,12 +6,11 @@ number twice: whoever has read up to a number has seen everything below it that 
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from dataclasses import dataclass
 from typing import Any
 
-from potato_ray.registry import schema
+from potato_ray.registry import events, schema
 
 _READ = """
 SELECT j.number, r.run_id, j.event AS of_event, j.status, j.attempt AS at_attempt, j.t AS at,
@@ -83,11 +82,4 @@ def _said(row: sqlite3.Row) -> dict[str, Any]:
     if not row["of_event"]:
         changed = {"attempt": row["at_attempt"], "source": "server", "t": row["at"]}
         return {"event": "state", "status": row["status"], **changed}
-    return {
-        **json.loads(row["body"]),
-        "id": row["seq"],
-        "attempt": row["attempt"],
-        "source": row["source"],
-        "t": row["t"],
-        "event": row["event"],
-    }
+    return events.as_told(row)
