@@ -21,6 +21,7 @@ import logging
 import os
 import secrets
 import shutil
+import socket
 import sys
 import tempfile
 import threading
@@ -29,7 +30,9 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from potato_ray.job.folder import read_json
+from potato_ray.actors import ray_processes
+from potato_ray.job import processes
+from potato_ray.job.folder import ProcessId, read_json
 from potato_ray.lock import private_folder, write_private
 
 SLOTS_PER_BACKEND = 16
@@ -90,6 +93,7 @@ class EmbeddedRay:
         self.namespace = namespace
         self.address = ""
         self._folder: Path | None = None
+        self._servers: tuple[ProcessId, ...] = ()
         self._keeper: threading.Thread | None = None
         self._stopping = threading.Event()
 
@@ -112,6 +116,18 @@ class EmbeddedRay:
         self._keeper = threading.Thread(target=self._keep, args=arguments, name="ray", daemon=True)
         self._keeper.start()
         self.address = started.result(timeout=START_TIMEOUT_S)
+        self._servers = ray_processes.servers()
+
+    def is_alive(self, timeout_s: float) -> bool:
+        """Whether Ray's servers live, and the central one takes connections."""
+        if not all(map(processes.is_alive, self._servers)):
+            return False
+        host, _, port = self.address.rpartition(":")
+        try:
+            socket.create_connection((host, int(port)), timeout=timeout_s).close()
+        except OSError:
+            return False
+        return True
 
     def _keep(self, folder: Path, backends: list[str], started: Future[str]) -> None:
         """The thread that Ray lives in."""
@@ -151,12 +167,17 @@ class EmbeddedRay:
 
     def stop(self) -> None:
         """Stop Ray and remove its session folder, also in the middle of a start: that ends first."""
+        if not all(map(processes.is_alive, self._servers)):
+            # With one of the two gone, Ray would wait for it for a long time before it ends the other.
+            processes.kill(server.pid for server in self._servers if processes.is_alive(server))
+        self._servers = ()
         self._stopping.set()
         if self._keeper is not None:
             # Should Ray not end in time, its processes end with this one.
             self._keeper.join(START_TIMEOUT_S)
             self._keeper = None
         if self._folder is not None:
+            ray_processes.end_session(self._folder)
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
         (self.state_dir / "ray.json").unlink(missing_ok=True)
@@ -173,13 +194,14 @@ class EmbeddedRay:
         return path
 
     def _sweep(self) -> None:
-        """Remove the session folder that a killed process has left; the project's lock is ours."""
+        """Remove what a killed process has left, processes and folder; the project's lock is ours."""
         try:
             left = read_json(self.state_dir / "ray.json")
         except (ValueError, json.JSONDecodeError):
             left = None
         folder = Path(str(left["folder"])) if left and "folder" in left else None
         if folder is not None and folder.name.startswith("pr-") and folder.parent == Path("/tmp"):  # noqa: S108
+            ray_processes.end_session(folder)
             shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +16,7 @@ from potato_ray.job.folder import ProcessId, read_json
 from potato_ray.lock import ProjectLock
 
 READY_TIMEOUT_S = 60.0
-STOP_TIMEOUT_S = 10.0
+STOP_TIMEOUT_S = 5.0
 ALIVE_TIMEOUT_S = 2.0
 END_TIMEOUT_S = 5.0
 RESTART_PATIENCE_S = 60.0
@@ -147,15 +146,15 @@ class Session:
         """Whether Ray and the controller answer, each within `timeout_s`.
 
         Ray ends this process when its central server has been gone for a minute, and until then a
-        controller may answer that can start nothing any more. So both are asked.
+        controller may answer that can start nothing any more. So both are looked at.
         """
-        host, _, port = self.cluster.address.rpartition(":")
         try:
-            socket.create_connection((host, int(port)), timeout=timeout_s).close()
-            self._greet(timeout_s)
+            alive = self.cluster.is_alive(timeout_s)
+            if alive:
+                self._greet(timeout_s)
         except Exception:  # noqa: BLE001 - Ray's failures are of many kinds when its processes are gone
             return False
-        return True
+        return alive
 
     def __enter__(self) -> Session:
         self.open()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import threading
 import time
 import uuid
@@ -23,6 +24,8 @@ logger = logging.getLogger(__name__)
 PATIENCE_S = 30.0
 LOOK_EVERY_S = 0.05
 COMMANDS_AT_ONCE = 32
+ANSWER_WITHIN_S = 2.0
+"""When the server stops; less than open requests get."""
 
 
 class Caller(Protocol):
@@ -38,6 +41,7 @@ class LiveLink:
         self.trouble: PotatoRayError | None = None
         self._phase = Phase.STARTING
         self._changing = threading.Lock()
+        self._answers_until = math.inf
         self._caller = caller
         self._patience_s = patience_s
         self._threads = ThreadPoolExecutor(COMMANDS_AT_ONCE, thread_name_prefix="command")
@@ -87,12 +91,26 @@ class LiveLink:
         work = asyncio.get_running_loop().run_in_executor(
             self._threads, lambda: self._caller.call(method, *arguments, timeout_s=left_s)
         )
-        return await work
+        work.add_done_callback(_look_at)
+        while not work.done():
+            if time.monotonic() >= self._answers_until:
+                raise _unavailable("The server is stopping; the command may have been taken.")
+            await asyncio.wait({work}, timeout=LOOK_EVERY_S)
+        if work.cancelled():
+            raise _unavailable("The server is stopping.")
+        return work.result()
 
     def close(self) -> None:
-        """Take no more commands; those in flight end with Ray."""
+        """Take no more commands; those in flight get ANSWER_WITHIN_S."""
         self.enter(Phase.STOPPING)
+        self._answers_until = min(self._answers_until, time.monotonic() + ANSWER_WITHIN_S)
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _look_at(work: asyncio.Future[Any]) -> None:
+    """Nobody may wait any more for what it raises."""
+    if not work.cancelled():
+        work.exception()
 
 
 def _repeatable(argument: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
@@ -143,3 +144,26 @@ def test_a_link_that_was_closed_stays_closed() -> None:
     link.close()
     link.enter(Phase.READY)
     assert link.phase is Phase.STOPPING
+
+
+def test_a_command_that_hangs_is_let_go_when_the_server_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("potato_ray.server.link.ANSWER_WITHIN_S", 0.05)
+    link, _ = linked("never")
+    asked, over = threading.Event(), threading.Event()
+
+    class Hanging(Caller):
+        def call(self, method: str, *args: Any, timeout_s: float = 30.0) -> Any:
+            asked.set()
+            over.wait(10.0)
+
+    link._caller = Hanging("never")
+
+    async def both() -> Any:
+        hanging = asyncio.create_task(link.command("cancel", "r1"))
+        await asyncio.to_thread(asked.wait, 10.0)
+        link.close()
+        with pytest.raises(Unavailable, match="may have been taken"):
+            await hanging
+
+    asyncio.run(both())
+    over.set()
