@@ -55,6 +55,8 @@ _SWITCHES = {
     "RAY_gcs_max_active_rpcs_per_handler": "8",
     "RAY_gcs_server_rpc_server_thread_num": "1",
     "RAY_ENABLE_AUTO_CONNECT": "0",
+    # On machines with many cores glibc keeps many heaps for the threads of each process.
+    "MALLOC_ARENA_MAX": "2",
     # Else Ray writes a stack trace to stderr at every SIGTERM before our own handler is asked.
     "RAY_DISABLE_FAILURE_SIGNAL_HANDLER": "1",
 }

@@ -29,7 +29,7 @@ class Session:
 
     A server does the same in parts: `hold`, then `bring_up` and `take_down` as often as Ray needs it,
     then `close`. `warm` keeps a spare worker and what scores a run loaded ahead: a run starts and ends
-    sooner, for some 200 MB of memory.
+    sooner, for some 250 MB of memory.
 
     Raises Conflict when another process holds the project.
     """

@@ -91,7 +91,7 @@ def start(
     ] = 8000,
     spare: Annotated[
         bool,
-        typer.Option("--spare/--no-spare", help="Keep what a run needs loaded ahead, for 200 MB of memory."),
+        typer.Option("--spare/--no-spare", help="Keep what a run needs loaded ahead, for 250 MB of memory."),
     ] = True,
 ) -> None:
     """Serve the project: the Training page, its API, and the runs."""

@@ -131,8 +131,8 @@ class Life:
     def _take_down(self, *, answers: bool) -> None:
         try:
             self._held.take_down(answers=answers)
-        except Exception:
-            logger.exception("Ray could not be ended cleanly")
+        except Exception as failure:  # noqa: BLE001 - what is left ends with this process
+            logger.warning("Ray could not be ended cleanly: %s: %s", type(failure).__name__, failure)
 
     def _fail(self, failure: Exception) -> None:
         if self._stopping.is_set():

@@ -21,6 +21,14 @@ def test_a_second_holder_is_refused_and_the_first_is_named(tmp_path: Path) -> No
     assert refused.value.next_step
 
 
+def test_a_server_is_named_with_its_address(tmp_path: Path) -> None:
+    with holding(tmp_path / "state", "a server") as lock:
+        lock.describe(purpose="a server", url="http://127.0.0.1:8000")
+        with pytest.raises(Conflict) as refused:
+            ProjectLock(tmp_path / "state").acquire("the second")
+    assert "at http://127.0.0.1:8000" in refused.value.next_step
+
+
 def test_a_released_project_can_be_taken_again(tmp_path: Path) -> None:
     with holding(tmp_path / "state", "the first"):
         pass

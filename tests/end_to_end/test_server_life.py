@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -10,7 +11,9 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 from server_process import API, PROGRAM, ServerProcess, memory_mb
 from test_commands import kill_ray
@@ -34,8 +37,8 @@ def serve() -> Iterator[Serve]:
     """Starts servers, and kills what a failed test has left of them."""
     servers: list[ServerProcess] = []
 
-    def start(config: ProjectConfig, *arguments: str, port: int = 0) -> ServerProcess:
-        servers.append(ServerProcess(config, *arguments, port=port))
+    def start(config: ProjectConfig, *arguments: str, **options: Any) -> ServerProcess:
+        servers.append(ServerProcess(config, *arguments, **options))
         return servers[-1]
 
     yield start
@@ -188,6 +191,19 @@ def test_a_lost_ray_comes_back_and_runs_start_again(make_project: MakeProject, s
     assert server.end(signal.SIGINT) == 130, server.said
     assert not lost.exists()
     assert nothing_is_left_of(server, session)
+
+
+def test_the_demo_serves_its_run_at_the_next_free_port(make_project: MakeProject, serve: Serve) -> None:
+    config = make_project()
+    with contextlib.ExitStack() as taken:
+        with contextlib.suppress(OSError):
+            taken.enter_context(socket.create_server(("127.0.0.1", 8000)))
+        server = serve(config, "--folder", str(config.task_dir), command="demo").wait_ready()
+    assert not server.url.endswith(":8000")
+    answer = httpx.get(f"{server.url}{API}/runs", headers=server.headers(), timeout=10.0)
+    assert [run["state"] for run in answer.json()["runs"]] == ["success"]
+    assert server.end(signal.SIGINT) == 130, server.said
+    assert "Traceback" not in server.said
 
 
 @pytest.mark.parametrize(("arguments", "limit_mb"), [((), 720.0), (("--no-spare",), 520.0)])

@@ -36,15 +36,16 @@ main()
 class ServerProcess:
     """Started by its making; `url` is known once it has printed it (`wait_for_url`)."""
 
-    def __init__(self, config: ProjectConfig, *arguments: str, port: int = 0) -> None:
+    def __init__(self, config: ProjectConfig, *arguments: str, port: int = 0, command: str = "start") -> None:
         self.config = config
         self.mark = f"{MARK}={secrets.token_hex(8)}"
         self.url = ""
         self._seen: set[ProcessId] = set()
         self._errors = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 - lives as long as this
+        start = (str(config.path), "--port", str(port), *arguments)
         self.began = time.monotonic()
         self.process = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, "start", str(config.path), "--port", str(port), *arguments],
+            [sys.executable, "-c", PROGRAM, command, *(arguments if command != "start" else start)],
             cwd="/",
             env={**os.environ, **dict([self.mark.split("=")])},
             stdout=subprocess.PIPE,
@@ -61,9 +62,11 @@ class ServerProcess:
 
     def wait_for_url(self) -> str:
         assert self.process.stdout is not None
-        first = self.process.stdout.readline()
-        found = re.match(r"Training page: (http://\S+)/admin/training$", first.strip())
-        assert found, f"it printed {first!r} and said {self.said}"
+        found = None
+        while found is None:
+            line = self.process.stdout.readline()
+            assert line, f"it ended with {self.process.wait(DEADLINE_S)} and said {self.said}"
+            found = re.match(r"Training page: (http://\S+)/admin/training$", line.strip())
         self.url = found[1]
         return self.url
 
