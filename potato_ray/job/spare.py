@@ -163,15 +163,15 @@ class SpareKeeper:
             if self._line is None:
                 return False
             try:
-                said = self._line.recv(16, socket.MSG_DONTWAIT)
+                # What it said last may wait in front of the end of its line.
+                while said := self._line.recv(16, socket.MSG_DONTWAIT):
+                    self._ready = self._ready or said == _READY
             except BlockingIOError:
                 return True
             except OSError:
-                said = b""
-            self._ready = self._ready or said == _READY
-            if not said:
-                self._forget()
-            return bool(said)
+                pass
+            self._forget()
+            return False
 
     def _forget(self) -> None:
         if self._line is not None:

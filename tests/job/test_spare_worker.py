@@ -66,6 +66,20 @@ def test_ensure_keeps_the_spare_that_waits(keeper):
     assert len(before) == 1
 
 
+def test_a_spare_that_nobody_waited_for_is_replaced_after_its_job(make_job, tmp_path):
+    keeper = SpareKeeper(tmp_path, trainers=["stub_trainers:Preloading"], env=ENV)
+    keeper.ensure()
+    try:
+        first, job = keeper.address, make_job("Preloading")
+        assert keeper._line.recv(1, socket.MSG_PEEK)  # its word that it is ready, which nobody reads
+        assert take_spare(first, job) is not None
+        keeper.ensure()
+        assert keeper.address not in (None, first)
+        assert end_of(job).code == 0
+    finally:
+        keeper.close()
+
+
 def test_any_process_that_knows_the_address_may_take_the_spare(make_job, keeper):
     job = make_job("Preloading")
     start_detached(job, spare=keeper.address)
