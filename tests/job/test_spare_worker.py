@@ -186,7 +186,6 @@ def test_only_the_owner_may_talk_to_a_spare(keeper):
 
 
 def test_garbage_does_not_end_a_spare(make_job, keeper):
-    import socket
 
     with socket.socket(socket.AF_UNIX) as line:
         line.connect(str(keeper.address))
