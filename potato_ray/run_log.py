@@ -17,10 +17,13 @@ def log_lines(events: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 
     `events` are dicts with at least `event` and `t` (epoch seconds UTC), as in events.jsonl.
     """
-    for event in events:
-        text = _text(event)
-        if text:
-            yield f"{_clock(event.get('t'))} {text}"
+    return (line for line in map(log_line, events) if line)
+
+
+def log_line(event: Mapping[str, Any]) -> str:
+    """The line of one event, without its end; "" for one that says nothing to a person."""
+    text = _text(event)
+    return f"{_clock(event.get('t'))} {text}" if text else ""
 
 
 def write_log(reader: RegistryReader, run_id: str, path: Path) -> None:

@@ -127,8 +127,17 @@ def _check_learnable(trainer: type[Trainer], scheme: Scheme) -> None:
         code="untrainable_schema",
         evidence=scheme.why_not
         or f"It learns schemes of kind {', '.join(trainer.kinds)}; this one is {scheme.kind}.",
-        next_step=f"Use {' or '.join(others)}." if others else "No trainer of this version learns this type.",
+        next_step=f"Use {' or '.join(others)}." if others else _nobody_learns(scheme),
     )
+
+
+def why_nobody_learns(scheme: Scheme) -> str:
+    """Why no trainer here learns the scheme."""
+    return scheme.why_not or _nobody_learns(scheme)
+
+
+def _nobody_learns(scheme: Scheme) -> str:
+    return f"No trainer here learns from annotations of type {scheme.annotation_type}."
 
 
 def _params(config: ProjectConfig, trainer: type[Trainer], given: Mapping[str, Any]) -> dict[str, Any]:

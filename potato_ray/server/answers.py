@@ -185,7 +185,7 @@ class RunList(BaseModel):
 class RunEvent(BaseModel):
     """One event: what the worker or the server said, with the members of its kind.
 
-    `id` counts from 1 within the run, `t` is epoch seconds UTC.
+    `id` counts from 1 within the run, `t` is epoch seconds UTC; `line` is what the log has of it, or "".
     """
 
     model_config = ConfigDict(extra="allow", json_schema_extra=one(examples.EVENT))
@@ -195,6 +195,7 @@ class RunEvent(BaseModel):
     source: Literal["worker", "server"]
     t: float
     event: str
+    line: str
 
 
 class EventPage(BaseModel):
@@ -311,6 +312,7 @@ class SchemaBody(BaseModel):
 
     name: str
     annotation_type: str
+    description: str
     kind: str | None
     labels: list[str]
     trainers: list[str]

@@ -14,6 +14,7 @@ from potato_ray.errors import StartRefused
 from potato_ray.project.schemes import Scheme, schemes_of
 from potato_ray.server.hiding import hide_paths
 from potato_ray.server.param_schema import params_schema
+from potato_ray.starting import why_nobody_learns
 from potato_ray.trainers import params, registry
 from potato_ray.trainers.base import Trainer
 
@@ -65,14 +66,14 @@ def schemas_body(config: ProjectConfig) -> dict[str, Any]:
 
 def _schema(scheme: Scheme) -> dict[str, Any]:
     fitting = [] if scheme.kind is None else registry.trainers_for(scheme.kind, scheme.annotation_type)
-    why_not = scheme.why_not or f"No trainer of this version learns schemes of kind {scheme.kind}."
     return {
         "name": scheme.name,
         "annotation_type": scheme.annotation_type,
+        "description": str(scheme.options.get("description") or ""),
         "kind": scheme.kind,
         "labels": scheme.labels,
         "trainers": [trainer.name for trainer in fitting],
-        "why_not": "" if fitting else why_not,
+        "why_not": "" if fitting else why_nobody_learns(scheme),
     }
 
 

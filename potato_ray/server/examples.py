@@ -65,6 +65,7 @@ EVENT: dict[str, Any] = {
     "event": "status",
     "phase": "fitting",
     "step": "fitting on 126 items",
+    "line": "2026-03-01T09:30:01Z fitting on 126 items",
 }
 
 ARTIFACTS: dict[str, Any] = {
@@ -125,6 +126,7 @@ SCHEMAS: dict[str, Any] = {
         {
             "name": "sentiment",
             "annotation_type": "radio",
+            "description": "How does the writer feel about it?",
             "kind": "nominal",
             "labels": ["positive", "neutral", "negative"],
             "trainers": ["sklearn-text"],

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from potato_ray.trainers.base import Param, Trainer
-
 CONTROLS = {
     "int": "number",
     "float": "number",
@@ -66,25 +64,26 @@ class Field:
         return f"{self.maximum} or less." if self.maximum else ""
 
 
-def fields_of(trainer: type[Trainer], configured: Mapping[str, Any]) -> tuple[Field, ...]:
-    """The fields of a trainer; `configured` is its block of model_training.trainer_params."""
-    return tuple(_field(trainer.name, param, configured) for param in trainer.params)
+def fields_of(trainer: Mapping[str, Any]) -> tuple[Field, ...]:
+    """The fields of a trainer of the catalogue."""
+    configured = trainer["configured"]
+    return tuple(_field(trainer["name"], each, each["name"] in configured) for each in trainer["params"])
 
 
-def _field(trainer: str, param: Param, configured: Mapping[str, Any]) -> Field:
-    given = param.name in configured
+def _field(trainer: str, param: Mapping[str, Any], configured: bool) -> Field:
+    least, most = param["minimum"], param["maximum"]
     return Field(
-        name=param.name,
-        id=f"{trainer}--{param.name}",
-        control=CONTROLS[param.type],
-        type=param.type,
-        help=param.help,
-        effective=text_of(configured[param.name] if given else param.default),
-        source="Configured" if given else "Default",
-        choices=param.choices,
-        minimum="" if param.minimum is None else f"{param.minimum:g}",
-        maximum="" if param.maximum is None else f"{param.maximum:g}",
-        advanced=param.advanced,
+        name=param["name"],
+        id=f"{trainer}--{param['name']}",
+        control=CONTROLS[param["type"]],
+        type=param["type"],
+        help=param["help"],
+        effective=text_of(param["configured"]),
+        source="Configured" if configured else "Default",
+        choices=param["choices"],
+        minimum="" if least is None else f"{least:g}",
+        maximum="" if most is None else f"{most:g}",
+        advanced=param["advanced"],
     )
 
 

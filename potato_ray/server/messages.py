@@ -9,7 +9,7 @@ from typing import Any
 from potato_ray.registry.journal import Entry
 from potato_ray.registry.runs import to_json
 from potato_ray.server.context import ServerContext
-from potato_ray.server.run_answers import shown_event
+from potato_ray.server.run_answers import told_event
 
 RETRY = b"retry: 2000\n\n"
 """For browsers: reconnect after 2 s."""
@@ -40,7 +40,7 @@ def page(context: ServerContext, upto: int, entries: Sequence[Entry]) -> Page:
 
 def of_entry(context: ServerContext, entry: Entry) -> bytes:
     """One `run` message: an event, or a change of the run's status."""
-    return _message("run", entry.number, {**shown_event(context, entry.said), "run_id": entry.run_id})
+    return _message("run", entry.number, {**told_event(context, entry.said), "run_id": entry.run_id})
 
 
 def of_status(number: int, overview: Mapping[str, Any]) -> bytes:

@@ -15,6 +15,7 @@ from potato_ray.registry.runs import Run
 from potato_ray.registry.snapshot import Snapshot
 from potato_ray.server.context import Phase, ServerContext
 from potato_ray.server.run_answers import hidden
+from potato_ray.server.trouble import Trouble, trouble_of
 
 
 class ControllerTrouble(BaseModel):
@@ -117,6 +118,7 @@ EXAMPLE: dict[str, Any] = {
     "warnings": [],
     "findings": [],
     "errors": [],
+    "trouble": None,
     "skip_reason": None,
     "writeback": None,
     "server_time": 1795955102.7,
@@ -147,6 +149,7 @@ class Overview(BaseModel):
     warnings: list[str] = Field(description="Warnings of the run")
     findings: list[str] = Field(description="Warnings of the configuration")
     errors: list[ControllerTrouble] = Field(description="Why the controller has failed")
+    trouble: Trouble | None = Field(description="What the pages say of a controller that is not ready")
     skip_reason: str | None = Field(description="What automatic retraining waits for; null without it")
     writeback: dict[str, Any] | None = Field(
         description="The newest write-back report, of `run` or else of `last`; `run_id` says whose"
@@ -163,7 +166,7 @@ def overview(context: ServerContext, snapshot: Snapshot, now: float) -> dict[str
     current = [_current(context, run, now) for run in snapshot.current]
     first = current[0] if current else None
     last = snapshot.last
-    phase = context.controller.phase
+    phase, errors = context.controller.phase, _errors(context)
     return {
         "state": _state(phase, first),
         "controller": phase.value,
@@ -173,7 +176,8 @@ def overview(context: ServerContext, snapshot: Snapshot, now: float) -> dict[str
         "last": _ended(context, last) if last else None,
         **{name: first[name] if first else empty for name, empty in _OF_THE_FIRST.items()},
         "findings": [hidden(context, each) for each in context.findings],
-        "errors": _troubles(context),
+        "errors": errors,
+        "trouble": trouble_of(phase, errors),
         "skip_reason": None,
         "writeback": _writeback([*snapshot.current[:1], *([last] if last else [])]),
         "server_time": now,
@@ -241,7 +245,7 @@ def _ended(context: ServerContext, run: Run) -> dict[str, Any]:
     }
 
 
-def _troubles(context: ServerContext) -> list[dict[str, str]]:
+def _errors(context: ServerContext) -> list[dict[str, str]]:
     trouble = context.controller.trouble
     if trouble is None:
         return []

@@ -11,6 +11,7 @@ from fastapi import Response
 
 from potato_ray.errors import NotFound
 from potato_ray.registry.runs import Run, to_json
+from potato_ray.run_log import log_line
 from potato_ray.server.context import ServerContext
 from potato_ray.server.hiding import hide_paths
 
@@ -76,6 +77,12 @@ def shown_event(context: ServerContext, event: Mapping[str, Any]) -> dict[str, A
         name: hidden(context, value) if name in _TOLD_IN and isinstance(value, str) else value
         for name, value in event.items()
     }
+
+
+def told_event(context: ServerContext, event: Mapping[str, Any]) -> dict[str, Any]:
+    """An event as people see it, with its `line` of the log: "" for one that the log leaves out."""
+    shown = shown_event(context, event)
+    return {**shown, "line": log_line(shown)}
 
 
 def hidden(context: ServerContext, text: str) -> str:

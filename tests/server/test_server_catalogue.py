@@ -78,6 +78,13 @@ def test_a_scheme_that_nobody_can_learn_says_why(serve) -> None:
         assert bool(schema["trainers"]) != bool(schema["why_not"])
 
 
+def test_a_scheme_comes_with_its_description(serve) -> None:
+    served = serve()
+    (scheme,) = served.config.annotation_schemes
+    (told,) = get(served, "schemas")
+    assert told["description"] == scheme["description"]
+
+
 def test_backends_are_listed_with_their_line_in_the_menu(serve) -> None:
     local, gpu = get(serve(backends={"gpu-server": SSH}), "backends")
     assert (local["name"], local["default"], local["runnable"]) == ("local", True, True)

@@ -55,6 +55,13 @@ def test_the_log_is_plain_text_with_one_line_for_each_event(served, run_id) -> N
     assert "\U0001f600" in lines[3]
 
 
+def test_each_event_comes_with_its_line_of_the_log(served, run_id) -> None:
+    events = served.client.get(f"{RUNS}/{run_id}/events").json()["events"]
+    log = served.client.get(f"{RUNS}/{run_id}/log").content
+    lines = "".join(f"{event['line']}\n" for event in events if event["line"])
+    assert lines.encode("utf-8", "backslashreplace") == log
+
+
 def test_a_log_longer_than_a_page_is_whole(served) -> None:
     run = wait(served)
     begin(served, run.run_id)

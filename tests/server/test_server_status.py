@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from potato_ray.errors import PotatoRayError
 from potato_ray.registry import NewRun, State
 from potato_ray.server.context import Phase
@@ -193,6 +195,29 @@ def test_the_trouble_of_a_failed_controller_is_told(serve) -> None:
     assert body["errors"] == [
         {"error": "Ray did not start.", "error_code": "ray_failed", "evidence": "", "next_step": "Look."}
     ]
+
+
+@pytest.mark.parametrize("phase", list(Phase))
+def test_a_controller_that_is_not_ready_is_told_in_a_sentence(serve, phase: Phase) -> None:
+    served = serve()
+    served.controller.phase = phase
+    trouble = status(served)["trouble"]
+    assert (trouble is None) == (phase is Phase.READY)
+    assert phase is Phase.READY or trouble["title"]
+
+
+def test_why_the_controller_has_failed_is_in_the_sentence(serve) -> None:
+    served = serve()
+    served.controller.phase = Phase.FAILED
+    assert status(served)["trouble"]["title"] == "Runs cannot be started: Ray did not start."
+    served.controller.trouble = PotatoRayError(
+        "No memory.", evidence="3 MB are free.", next_step="Free some."
+    )
+    assert status(served)["trouble"] == {
+        "level": "error",
+        "title": "Runs cannot be started: No memory.",
+        "text": "3 MB are free. Free some.",
+    }
 
 
 def test_the_example_of_the_document_fits(serve) -> None:

@@ -49,9 +49,24 @@ def test_an_empty_project_is_told_what_to_do_first(serve) -> None:
 def test_every_backend_is_offered_and_the_default_one_chosen(serve) -> None:
     backends = {"lab": {"type": "ssh", "host": "gpu.example.org", "description": "Two cards"}}
     shown = page(serve(backends=backends, backend="lab"))
-    assert '<option value="lab" selected>lab (ssh to gpu.example.org)</option>' in shown
+    assert '<option value="lab" selected>lab (ssh to gpu.example.org)' in shown
     assert '<option value="local">local (this machine)</option>' in shown
-    assert "Two cards" in shown
+    assert '<p data-of-backend="lab">Two cards</p>' in shown
+
+
+def test_a_backend_that_runs_nothing_says_so_in_the_menu_and_why_beneath_it(serve) -> None:
+    served = serve(backends={"lab": {"type": "ssh", "host": "gpu.example.org"}})
+    shown = page(served)
+    assert "lab (ssh to gpu.example.org) (cannot run anything yet)</option>" in shown
+    _, lab = served.client.get("/admin/training/api/backends").json()["backends"]
+    assert f'<p data-of-backend="lab" hidden>{html.escape(lab["why_not"])}</p>' in shown
+
+
+def test_the_form_says_of_a_scheme_what_the_api_says(serve) -> None:
+    served = serve("multi-scheme")
+    shown = text(section(page(served), "start-heading"))
+    for scheme in served.client.get("/admin/training/api/schemas").json()["schemas"]:
+        assert (scheme["why_not"] or f"{scheme['name']} ({scheme['annotation_type']})") in shown
 
 
 def test_a_scheme_that_nothing_learns_is_listed_with_the_reason(serve) -> None:

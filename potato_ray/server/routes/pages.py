@@ -11,11 +11,13 @@ from fastapi.responses import FileResponse, RedirectResponse, Response
 
 from potato_ray.registry.runs import Run
 from potato_ray.registry.states import State
-from potato_ray.server import views
 from potato_ray.server.access import Admin
 from potato_ray.server.context import Context, ServerContext
 from potato_ray.server.overview import overview
 from potato_ray.server.rendering import page
+from potato_ray.server.run_cards import BLANK_RUN, KEY_METRICS, key_metrics
+from potato_ray.server.run_rows import Filters, row_of, waiting_label
+from potato_ray.server.start_form import start_form
 from potato_ray.server.static_files import FOLDER
 from potato_ray.trainers.registry import trainer_names
 
@@ -55,16 +57,15 @@ def training_page(
         "training.html",
         project=context.config.annotation_task_name,
         here="training",
-        findings=now["findings"],
-        trouble=views.trouble_of(now),
         now=now,
-        form=views.start_form(context.config),
-        rows=[views.row_of(context, run) for run in runs[:limit]],
+        form=start_form(context.config),
+        rows=[row_of(context, run) for run in runs[:limit]],
         more=_more(status, trainer) if len(runs) > limit and limit < MOST_RUNS_SHOWN else "",
         filters=_filters(context, runs, status, trainer),
-        blank=views.BLANK_RUN,
-        key_metrics=views.key_metrics,
-        waiting_label=views.waiting_label,
+        blank=BLANK_RUN,
+        key_metrics=key_metrics,
+        most_metrics=KEY_METRICS,
+        waiting_label=waiting_label,
     )
 
 
@@ -74,9 +75,9 @@ def _more(status: str, trainer: str) -> str:
     )
 
 
-def _filters(context: ServerContext, runs: list[Run], status: str, trainer: str) -> views.Filters:
+def _filters(context: ServerContext, runs: list[Run], status: str, trainer: str) -> Filters:
     active = bool(status or trainer)
-    return views.Filters(
+    return Filters(
         offered=active or len(runs) >= FILTERS_FROM,
         active=active,
         status=status,

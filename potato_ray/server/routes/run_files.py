@@ -20,7 +20,7 @@ from potato_ray.server.context import Context, ServerContext
 from potato_ray.server.downloads import OTHER_TYPE, TYPES, download
 from potato_ray.server.openapi import media, problems
 from potato_ray.server.routes.runs import RunId
-from potato_ray.server.run_answers import folder_of, found_run, json_answer, shown_event
+from potato_ray.server.run_answers import folder_of, found_run, json_answer, shown_event, told_event
 
 router = APIRouter(prefix="/admin/training/api", tags=["run files"], dependencies=[Admin])
 
@@ -52,7 +52,7 @@ def list_run_events(
     found_run(context, run_id)
     events = context.reader.events(run_id, after, limit)
     body = {
-        "events": [shown_event(context, event) for event in events],
+        "events": [told_event(context, event) for event in events],
         "next": events[-1]["id"] if events else after,
     }
     return json_answer(body)

@@ -9,8 +9,8 @@ from potato_ray.server.access import Admin
 from potato_ray.server.context import Context
 from potato_ray.server.rendering import page
 from potato_ray.server.run_answers import found_run
+from potato_ray.server.run_rows import ran_on, status_label
 from potato_ray.server.run_view import run_page
-from potato_ray.server.views import ran_on, status_label
 
 router = APIRouter(include_in_schema=False, dependencies=[Admin])
 
