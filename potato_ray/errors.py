@@ -8,6 +8,7 @@
     ├── Cancelled          the work was stopped on request
     ├── NotFound           no such run, backend, artifact
     └── Conflict           the present state forbids it (wrong attempt, ended run, second server)
+        └── NotSent        a command found no controller to take it
 
 An error says what happened (`message`), what shows it (`evidence`) and what to do next
 (`next_step`). `code` is stable: the API, the CLI and docs/errors.md use it.
@@ -93,3 +94,9 @@ class Conflict(PotatoRayError):
     """The present state forbids what was asked."""
 
     default_code = "conflict"
+
+
+class NotSent(Conflict):
+    """There was no controller that a command could be sent to, so nothing has come of it."""
+
+    default_code = "controller_restarting"

@@ -10,7 +10,7 @@ from typing import Any
 
 from potato_ray.actors.embedded import EmbeddedRay, connect, namespace_of
 from potato_ray.config.models import ProjectConfig
-from potato_ray.errors import Conflict, PotatoRayError
+from potato_ray.errors import Conflict, NotSent, PotatoRayError
 from potato_ray.job import processes
 from potato_ray.job.folder import ProcessId, read_json
 from potato_ray.lock import ProjectLock
@@ -119,7 +119,11 @@ class Session:
     def call(self, method: str, *args: Any, timeout_s: float = 30.0) -> Any:
         """Call a method of the controller; raises what `call` raises."""
         if self._controller is None:
-            raise _unanswered(method, "there is none at present")
+            raise NotSent(
+                "The controller is not there at present, so the command was not sent.",
+                evidence=f"It was '{method}'.",
+                next_step="Try again in a few seconds.",
+            )
         return call(self._controller, method, *args, timeout_s=timeout_s)
 
     def insist(

@@ -14,6 +14,7 @@ from potato_ray.lock import holder
 from potato_ray.registry.states import State
 
 if TYPE_CHECKING:
+    from potato_ray.client import Run as ClientRun
     from potato_ray.config.models import ProjectConfig
     from potato_ray.registry.runs import Run
     from potato_ray.starting import StartRequest
@@ -65,7 +66,7 @@ class Server:
 
     def cancel(self, run_id: str) -> dict[str, Any]:
         """The run as it is then, as the controller answers it; raises NotFound, Conflict."""
-        record = self.client.run(run_id).cancel().record
+        record = self._run(run_id).cancel().record
         return {
             "run_id": run_id,
             "state": record.state,
@@ -74,7 +75,13 @@ class Server:
 
     def withdraw(self, run_id: str) -> int:
         """How many pre-labels were taken off."""
-        return self.client.run(run_id).withdraw_predictions()
+        return self._run(run_id).withdraw_predictions()
+
+    def _run(self, run_id: str) -> ClientRun:
+        """The run to command. Nothing is asked before: a lost answer to that would keep the command back."""
+        from potato_ray.client import Run, RunRecord
+
+        return Run(self.client._driver, self.client._patience, RunRecord(run_id))
 
     def is_alive(self) -> bool:
         """Whether it answers, and has a controller or gets one."""

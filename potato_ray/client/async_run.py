@@ -80,10 +80,11 @@ class AsyncRun(RunView):
     async def cancel(self) -> AsyncRun:
         """Ask to cancel it. A waiting run ends at once; wait for the end of one that is under way.
 
-        Raises Conflict (already_ended) when there is nothing left to cancel.
+        What it is then is what the answer tells, so `refresh` for the rest. Raises Conflict
+        (already_ended) when there is nothing left to cancel.
         """
-        await self._driver.run(flows.plain(calls.cancel(self.id), self._patience))
-        return await self.refresh()
+        self._record = await self._driver.run(flows.cancelled(self._record, self._patience))
+        return self
 
     async def withdraw_predictions(self) -> int:
         """Take its pre-labels off the items; how many there were."""

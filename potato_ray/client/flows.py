@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TypeVar
 
 from potato_ray import errors
@@ -121,6 +122,18 @@ def _prediction(line: bytes) -> Prediction:
             evidence=f"It begins with {line[:80].decode('utf-8', 'replace')!r}.",
             next_step="Ask for them again.",
         ) from None
+
+
+def cancelled(record: RunRecord, patience: Patience) -> Flow[RunRecord]:
+    """Cancel a run; the run as far as the answer tells: nothing more is asked, that could be lost."""
+    answer = yield from plain(calls.cancel(record.run_id), patience)
+    at_once = answer.get("cancelled") is True
+    return replace(
+        record,
+        status="cancelled" if at_once else "cancelling",
+        state=str(answer.get("state") or record.state),
+        position=0,
+    )
 
 
 def withdrawn(run_id: str, patience: Patience) -> Flow[int]:

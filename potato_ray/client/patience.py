@@ -55,7 +55,10 @@ class Patience:
 
 
 def _may_repeat(call: Call, failure: ServerUnavailable) -> bool:
-    """A command that never reached the controller has done nothing yet."""
+    """A command that never reached the controller has done nothing yet.
+
+    One that reached it and was not answered is controller_restarting: it may have been taken.
+    """
     return call.repeatable or failure.code in ("controller_unavailable", "server_unreachable")
 
 

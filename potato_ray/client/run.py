@@ -80,10 +80,11 @@ class Run(RunView):
     def cancel(self) -> Run:
         """Ask to cancel it. A waiting run ends at once; wait for the end of one that is under way.
 
-        Raises Conflict (already_ended) when there is nothing left to cancel.
+        What it is then is what the answer tells, so `refresh` for the rest. Raises Conflict
+        (already_ended) when there is nothing left to cancel.
         """
-        self._driver.run(flows.plain(calls.cancel(self.id), self._patience))
-        return self.refresh()
+        self._record = self._driver.run(flows.cancelled(self._record, self._patience))
+        return self
 
     def withdraw_predictions(self) -> int:
         """Take its pre-labels off the items; how many there were."""

@@ -36,14 +36,18 @@ class ControllerLink(Protocol):
     async def command(self, method: str, *args: Any) -> Any:
         """Call a command of the controller (`start`, `cancel`, `withdraw`) and answer what it answers.
 
-        Waits up to 30 s for a controller that is coming up, then raises Unavailable. Commands are
-        repeated while the controller is being restarted, so `start` must carry an idempotency key.
-        Raises what the command raises: NotFound, Conflict, ...
+        Waits up to 30 s for a controller that is coming up, then raises Unavailable. A command that
+        was sent, and may have been taken without an answer, is Unavailable (controller_restarting);
+        only `start` is repeated then, so it must carry an idempotency key. Raises what the command
+        raises: NotFound, Conflict, ...
         """
 
 
 class Unavailable(PotatoRayError):
-    """The controller cannot be reached at present (503); `retry_after_s` is when to try again."""
+    """The controller cannot be reached at present (503); `retry_after_s` is when to try again.
+
+    Under the code controller_restarting it may have taken the command, under any other it has not.
+    """
 
     default_code = "controller_unavailable"
     retry_after_s = 5

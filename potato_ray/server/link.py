@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, Protocol
 
-from potato_ray.errors import Conflict, PotatoRayError
+from potato_ray.errors import Conflict, NotSent, PotatoRayError
 from potato_ray.server.context import Phase, Unavailable
 from potato_ray.starting import StartRequest
 
@@ -26,6 +26,9 @@ LOOK_EVERY_S = 0.05
 COMMANDS_AT_ONCE = 32
 ANSWER_WITHIN_S = 2.0
 """When the server stops; less than open requests get."""
+REPEATED = frozenset({"start"})
+"""What may be sent again after it may have been taken: a start by its key. A second cancel would be
+answered that the run has already ended, a second withdrawal that there was nothing to take off."""
 
 
 class Caller(Protocol):
@@ -60,14 +63,19 @@ class LiveLink:
         """As ControllerLink has it: a start gets an idempotency key where it has none."""
         arguments = [_repeatable(argument) for argument in args]
         deadline = time.monotonic() + self._patience_s
+        sent_to = ""
         while True:
-            await self._ready(deadline)
-            unanswered = "the controller was restarting"
             try:
+                await self._ready(deadline)
                 return await self._call(method, arguments, deadline)
+            except Unavailable as gone:
+                raise (_unanswered(sent_to) if sent_to else gone) from None
+            except NotSent:
+                pass
             except Conflict as conflict:
                 if conflict.code != "controller_restarting":
                     raise
+                sent_to = "the controller"
             except PotatoRayError:
                 raise
             except Exception as failure:
@@ -75,9 +83,11 @@ class LiveLink:
                 if self.phase is Phase.READY:
                     raise
                 logger.warning("the command '%s' met %s", method, type(failure).__name__)
-                unanswered = "Ray was restarting"
+                sent_to = "Ray"
+            if sent_to and (method not in REPEATED or time.monotonic() >= deadline):
+                raise _unanswered(sent_to)
             if time.monotonic() >= deadline:
-                raise _unavailable(f"The command was sent, and {unanswered}: it may have been taken.")
+                raise _unavailable("There is none at present.")
             await asyncio.sleep(LOOK_EVERY_S)
 
     async def _ready(self, deadline: float) -> None:
@@ -94,7 +104,7 @@ class LiveLink:
         work.add_done_callback(_look_at)
         while not work.done():
             if time.monotonic() >= self._answers_until:
-                raise _unavailable("The server is stopping; the command may have been taken.")
+                raise _sent("The server is stopping; the command may have been taken.")
             await asyncio.wait({work}, timeout=LOOK_EVERY_S)
         if work.cancelled():
             raise _unavailable("The server is stopping.")
@@ -123,6 +133,19 @@ def _unavailable(evidence: str) -> Unavailable:
     return Unavailable(
         "The controller of the project cannot be reached at present.",
         evidence=evidence,
-        next_step=f"Try again in {Unavailable.retry_after_s} seconds; a start with the same "
-        "Idempotency-Key is made once.",
+        next_step=f"Try again in {Unavailable.retry_after_s} seconds.",
+    )
+
+
+def _unanswered(sent_to: str) -> Unavailable:
+    return _sent(f"The command was sent, and {sent_to} was restarting: it may have been taken.")
+
+
+def _sent(evidence: str) -> Unavailable:
+    return Unavailable(
+        "The controller of the project has not answered the command.",
+        code="controller_restarting",
+        evidence=evidence,
+        next_step="Look at the run or the list of runs, then repeat the command if it was not taken; "
+        "a start with the same Idempotency-Key is made once.",
     )

@@ -9,7 +9,7 @@ import pytest
 
 from potato_ray.actors.session import RESTART_PATIENCE_S, Session
 from potato_ray.config import load
-from potato_ray.errors import Conflict, StartRefused
+from potato_ray.errors import Conflict, NotSent, StartRefused
 
 CONFIG = Path(__file__).parent.parent / "projects" / "review-sentiment" / "config.yaml"
 RESTARTING = Conflict("It did not answer.", code="controller_restarting")
@@ -58,6 +58,6 @@ def test_a_refusal_is_not_repeated() -> None:
 
 def test_without_a_controller_a_command_may_be_repeated_later() -> None:
     session = Session(load(CONFIG), "a test")
-    with pytest.raises(Conflict) as unanswered:
+    with pytest.raises(NotSent, match="not sent") as unanswered:
         session.call("start", "request")
     assert unanswered.value.code == "controller_restarting"

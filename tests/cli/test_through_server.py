@@ -12,7 +12,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
+from answering import Replies
+from client_time import client_of
 from served_project import ServedProject
 from serving import serving
 
@@ -161,6 +164,19 @@ def test_a_run_is_cancelled_through_the_server(
     with pytest.raises(Conflict) as ended:
         run_cancel(run_id, served.config.path, as_json=False)
     assert ended.value.code == "already_ended"
+
+
+def test_a_command_for_a_run_is_one_request() -> None:
+    replies = Replies(
+        httpx.Response(200, json={"run_id": "r", "state": "running", "cancelled": False}),
+        httpx.Response(200, json={"run_id": "r", "withdrawn": 3}),
+    )
+    with client_of(replies) as client, Server(client.url, "key") as server:
+        server.client, real = client, server.client
+        assert server.cancel("r") == {"run_id": "r", "state": "running", "cancelled": False}
+        assert server.withdraw("r") == 3
+        real.close()
+    assert [request.method for request in replies.requests] == ["POST", "DELETE"]
 
 
 def test_predictions_are_withdrawn_through_the_server(

@@ -91,6 +91,18 @@ def test_a_start_is_repeated_with_the_same_key() -> None:
     assert len({request.headers["idempotency-key"] for request in replies.requests}) == 1
 
 
+def test_a_cancel_that_was_taken_is_answered_without_another_request() -> None:
+    replies = Replies(httpx.Response(200, json={"run_id": "r", "state": "running", "cancelled": False}))
+
+    async def cancel() -> None:
+        async with async_client_of(replies) as client:
+            record = (await handle(client).cancel()).record
+            assert (record.status, record.state) == ("cancelling", "running")
+
+    run(cancel())
+    assert len(replies.requests) == 1
+
+
 def test_a_run_is_followed_by_the_stream() -> None:
     running = {"run_id": "r", "status": "running", "step": "saving"}
     records = [running, {"run_id": "r", "status": "error", "error": "It broke.", "error_code": "fit_failed"}]

@@ -14,7 +14,7 @@ from client_time import Time, client_of
 from served_project import ServedProject
 
 from potato_ray import errors
-from potato_ray.client import BadRequest, Client, ServerUnavailable, StartRefused
+from potato_ray.client import BadRequest, Client, Run, RunRecord, ServerUnavailable, StartRefused
 
 STARTED = {"started": True, "run_id": "r-1", "queued": False, "position": 0}
 
@@ -145,3 +145,33 @@ def test_numpys_numbers_are_sent_as_numbers() -> None:
 def test_a_parameter_that_is_no_json_is_refused_before_anything_is_sent(value: object) -> None:
     with client_of(Replies()) as client, pytest.raises(BadRequest, match="not of JSON's types"):
         client.train("t", "s", {"C": value})
+
+
+COMMANDS: list[Callable[[Client], object]] = [
+    lambda client: run_of(client).cancel(),
+    lambda client: run_of(client).withdraw_predictions(),
+]
+
+
+def run_of(client: Client) -> Run:
+    return Run(client._driver, client._patience, RunRecord("r-1"))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("lost", [problem(503, "controller_restarting"), httpx.ReadError("reset")])
+def test_a_command_that_may_have_been_taken_is_not_sent_again(
+    command: Callable[[Client], object], lost: httpx.Response | Exception
+) -> None:
+    replies = Replies(lost)
+    with client_of(replies) as client, pytest.raises(ServerUnavailable):
+        command(client)
+    assert len(replies.requests) == 1
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_that_was_never_sent_is_sent_again(command: Callable[[Client], object]) -> None:
+    answer = {"run_id": "r-1", "state": "cancelled", "cancelled": True, "withdrawn": 2}
+    replies = Replies(problem(503, "controller_unavailable"), httpx.Response(200, json=answer))
+    with client_of(replies) as client:
+        command(client)
+    assert len(replies.requests) == 2

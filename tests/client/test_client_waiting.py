@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
-from answering import Routes, event_stream, message, problem
+from answering import Replies, Routes, event_stream, message, problem
 from client_time import Time, client_of
 from served_project import ServedProject
 
@@ -183,6 +183,16 @@ def move_along(project: ServedProject, run_id: str, shown: list[str]) -> None:
 
 
 HEADLINE = {"split": "val", "metric": "macro_f1", "value": 0.8, "low": 0.7, "high": 0.9, "n_items": 28}
+
+
+@pytest.mark.parametrize(("at_once", "status"), [(True, "cancelled"), (False, "cancelling")])
+def test_a_cancel_that_was_taken_is_answered_without_another_request(at_once: bool, status: str) -> None:
+    answer = {"run_id": "r", "state": "building", "cancelled": at_once}
+    replies = Replies(httpx.Response(200, json=answer))
+    with client_of(replies) as client:
+        run = Run(client._driver, client._patience, RunRecord("r", status="queued", position=2)).cancel()
+    assert (run.status, run.record.state, run.position) == (status, "building", 0)
+    assert len(replies.requests) == 1
 
 
 def test_cancelling_a_waiting_run_ends_it(client: Client) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from potato_ray.errors import Conflict, NotFound, PotatoRayError
+from potato_ray.errors import Conflict, NotFound, NotSent, PotatoRayError
 from potato_ray.server.context import Phase, Unavailable
 from potato_ray.server.link import LiveLink
 from potato_ray.starting import StartRequest
@@ -96,10 +96,44 @@ def test_a_key_that_was_given_is_kept() -> None:
     assert caller.asked == [("start", request)]
 
 
-def test_a_command_that_is_never_answered_is_given_up() -> None:
-    link, _ = linked(RESTARTING, patience_s=0.1)
-    with pytest.raises(Unavailable, match="may have been taken"):
+def test_a_start_that_is_never_answered_is_given_up() -> None:
+    link, caller = linked(RESTARTING, patience_s=0.1)
+    with pytest.raises(Unavailable, match="may have been taken") as unanswered:
+        asyncio.run(link.command("start", REQUEST))
+    assert unanswered.value.code == "controller_restarting"
+    assert len(caller.asked) > 1
+
+
+@pytest.mark.parametrize("method", ["cancel", "withdraw"])
+def test_what_may_have_been_taken_is_not_sent_again_unless_it_is_a_start(method: str) -> None:
+    link, caller = linked(RESTARTING, "a second answer")
+    with pytest.raises(Unavailable, match="may have been taken") as unanswered:
+        asyncio.run(link.command(method, "r1"))
+    assert unanswered.value.code == "controller_restarting"
+    assert caller.asked == [(method, "r1")]
+
+
+def test_what_was_never_sent_is_sent_again_and_else_nothing_has_come_of_it() -> None:
+    link, _ = linked(NotSent("There is none."), NotSent("There is none."), "done")
+    assert asyncio.run(link.command("cancel", "r1")) == "done"
+    link, _ = linked(NotSent("There is none."), patience_s=0.1)
+    with pytest.raises(Unavailable) as unavailable:
         asyncio.run(link.command("cancel", "r1"))
+    assert unavailable.value.code == "controller_unavailable"
+
+
+def test_a_start_that_was_sent_may_have_been_taken_also_when_the_controller_fails_then() -> None:
+    link, _ = linked("never")
+
+    class Failing(Caller):
+        def call(self, method: str, *args: Any, timeout_s: float = 30.0) -> Any:
+            link.enter(Phase.FAILED)
+            raise RESTARTING
+
+    link._caller = Failing("never")
+    with pytest.raises(Unavailable, match="may have been taken") as unanswered:
+        asyncio.run(link.command("start", REQUEST))
+    assert unanswered.value.code == "controller_restarting"
 
 
 def test_what_the_command_itself_raises_is_raised_at_once() -> None:
@@ -130,7 +164,7 @@ def test_a_failure_of_ray_that_is_going_is_ridden_out() -> None:
     link._caller = Going("done")
 
     async def both() -> Any:
-        waiting = asyncio.create_task(link.command("cancel", "r1"))
+        waiting = asyncio.create_task(link.command("start", REQUEST))
         while link.phase is not Phase.RESTARTING:
             await asyncio.sleep(0.01)
         link.enter(Phase.READY)
