@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from potato_ray.errors import Conflict
-from potato_ray.job.folder import read_json
+
+SERVING = "potato-ray start"
+"""The purpose of a holder that is a server."""
 
 
 def private_folder(path: Path) -> Path:
@@ -81,7 +83,7 @@ class ProjectLock:
         self._descriptor = None
 
     def _held(self) -> Conflict:
-        holder = read_json(self.note) or {}
+        holder = _noted(self.note) or {}
         who = f"{holder.get('purpose', 'another process')}, process {holder.get('pid', 'unknown')}"
         place = f" at {holder['url']}" if holder.get("url") else ""
         return Conflict(
@@ -108,7 +110,7 @@ def holder(state_dir: Path) -> dict[str, Any] | None:
 
     A note that outlived its process (it was killed, or the machine was) holds nothing.
     """
-    note = read_json(state_dir / "server.json")
+    note = _noted(state_dir / "server.json")
     if note is None:
         return None
     try:
@@ -122,3 +124,14 @@ def holder(state_dir: Path) -> dict[str, Any] | None:
     finally:
         os.close(descriptor)
     return None
+
+
+def _noted(path: Path) -> dict[str, Any] | None:
+    """What stands in a note: nothing when it is no JSON object, None when there is no note."""
+    try:
+        body = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return None
+    except ValueError:
+        return {}
+    return body if isinstance(body, dict) else {}

@@ -17,6 +17,7 @@ from potato_ray.cli.running import left
 from potato_ray.cli.runs import reader_of
 from potato_ray.config import validate
 from potato_ray.config.admin_key import FILE_NAME, VARIABLE, ensure_admin_key
+from potato_ray.lock import SERVING
 
 if TYPE_CHECKING:
     import socket
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from potato_ray.config.models import ProjectConfig
     from potato_ray.server.ending import Inbox
 
-PURPOSE = "potato-ray start"
 TAKE_DOWN_S = 40.0
 
 
@@ -59,7 +59,7 @@ def serve(
     from potato_ray.server.ending import Signals
 
     inbox: Inbox = SimpleQueue()
-    session = Session(config, PURPOSE, warm=spare and config.model_training.enabled)
+    session = Session(config, SERVING, warm=spare and config.model_training.enabled)
     with Signals(inbox):
         session.hold()
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import time
 import warnings
 from collections.abc import Callable
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from potato_ray.config.admin_key import find_admin_key
 from potato_ray.errors import Conflict, PotatoRayError
-from potato_ray.lock import holder
+from potato_ray.lock import SERVING, holder
 from potato_ray.registry.states import State
 
 if TYPE_CHECKING:
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from potato_ray.registry.runs import Run
     from potato_ray.starting import StartRequest
 
-PURPOSE = "potato-ray start"
 ADDRESS_PATIENCE_S = 20.0
 LOOK_EVERY_S = 0.1
 ALIVE_TIMEOUT_S = 2.0
@@ -29,7 +27,6 @@ class Server:
     """A `potato-ray start` at `url`, spoken to over HTTP; use it in a `with` block."""
 
     def __init__(self, url: str, key: str | None, *, is_here: bool = True) -> None:
-        # Imported where a server is there: most commands need no HTTP.
         import httpx
 
         from potato_ray.client import Client, KeyInTheClear
@@ -109,28 +106,22 @@ def server_of(
     be reached from here.
     """
     deadline = clock() + ADDRESS_PATIENCE_S
-    while (note := holder(config.state_dir)) is not None and note.get("purpose") == PURPOSE:
-        if note.get("url"):
-            return _server_at(note, find_admin_key(config))
+    while (note := holder(config.state_dir)) is not None and note.get("purpose") == SERVING:
+        server = _server_at(note, find_admin_key(config))
+        if server is not None:
+            return server
         if clock() >= deadline:
             raise _silent(note)
         sleep(LOOK_EVERY_S)
     return None
 
 
-def _server_at(note: dict[str, Any], key: str | None) -> Server:
-    from potato_ray.client.place import Place
+def _server_at(note: dict[str, Any], key: str | None) -> Server | None:
+    # Imported where a server is there: most commands need no HTTP.
+    from potato_ray.client.finding import is_here, reachable_url
 
-    url, host = str(note["url"]), str(note.get("host", ""))
-    is_here = host == socket.gethostname()
-    if is_here or not Place.of(url, None).is_loopback:
-        return Server(url, key, is_here=is_here)
-    raise Conflict(
-        f"The project is served on another machine, {host}.",
-        code="project_in_use",
-        evidence=f"Its server listens on {url}, which cannot be reached from here.",
-        next_step=f"Give the command on {host}.",
-    )
+    url = reachable_url(note)
+    return None if url is None else Server(url, key, is_here=is_here(note))
 
 
 def _silent(note: dict[str, Any]) -> Conflict:

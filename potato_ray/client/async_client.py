@@ -24,7 +24,7 @@ class AsyncClient:
     """A potato_ray server.
 
     `api_key` is the admin key, by default that of POTATO_ADMIN_API_KEY. `timeout_s` is for each answer,
-    `patience_s` for a server that is starting or has gone away. Close it, or use it in a `async with` block.
+    `patience_s` for a server that is starting or has gone away. Close it, or use it in an `async with` block.
     """
 
     def __init__(
@@ -49,7 +49,8 @@ class AsyncClient:
     ) -> AsyncClient:
         """The server that has a project on this machine: its task_dir, or the config.yaml in it.
 
-        The key is `api_key`, POTATO_ADMIN_API_KEY, or the one that a start has made. Raises NotFound.
+        The key is `api_key`, POTATO_ADMIN_API_KEY, or the one that a start has made. Raises NotFound,
+        and Conflict (project_in_use) when the server is on another machine and listens there alone.
         """
         found = find_server(project)
         return cls(found.url, found.key_or(api_key), **options)

@@ -51,7 +51,8 @@ class Client:
     ) -> Client:
         """The server that has a project on this machine: its task_dir, or the config.yaml in it.
 
-        The key is `api_key`, POTATO_ADMIN_API_KEY, or the one that a start has made. Raises NotFound.
+        The key is `api_key`, POTATO_ADMIN_API_KEY, or the one that a start has made. Raises NotFound,
+        and Conflict (project_in_use) when the server is on another machine and listens there alone.
         """
         found = find_server(project)
         return cls(found.url, found.key_or(api_key), **options)

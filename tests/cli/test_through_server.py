@@ -22,11 +22,11 @@ from serving import serving
 from potato_ray.cli import progress
 from potato_ray.cli.cancelling import run_cancel
 from potato_ray.cli.running import run_training
-from potato_ray.cli.through_server import ADDRESS_PATIENCE_S, PURPOSE, Server, server_of
+from potato_ray.cli.through_server import ADDRESS_PATIENCE_S, Server, server_of
 from potato_ray.cli.withdrawing import run_withdraw
 from potato_ray.client import AccessRefused, ServerUnavailable
 from potato_ray.errors import Conflict, StartRefused
-from potato_ray.lock import ProjectLock, holder
+from potato_ray.lock import SERVING, ProjectLock, holder
 from potato_ray.registry.states import State
 
 PROJECT = Path(__file__).parent.parent / "projects" / "review-sentiment"
@@ -40,9 +40,9 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ServedPr
     shutil.copytree(PROJECT, folder)
     project = ServedProject(folder)
     lock = ProjectLock(project.config.state_dir)
-    lock.acquire(PURPOSE)
+    lock.acquire(SERVING)
     with serving(project.app) as project.url:
-        lock.describe(purpose=PURPOSE, url=project.url)
+        lock.describe(purpose=SERVING, url=project.url)
         yield project
     lock.release()
     project.controller.close()
@@ -222,7 +222,7 @@ def test_a_wrong_key_is_said(served: ServedProject, monkeypatch: pytest.MonkeyPa
 def test_a_note_that_outlived_its_server_holds_nothing(served: ServedProject) -> None:
     state_dir = served.config.task_dir / "elsewhere"
     lock = ProjectLock(state_dir)
-    lock.acquire(PURPOSE)
+    lock.acquire(SERVING)
     body = lock.note.read_text()
     lock.release()
     lock.note.write_text(body)
@@ -254,8 +254,8 @@ class Clock:
 
 
 def test_a_server_that_is_starting_is_waited_for(served: ServedProject) -> None:
-    note(served, purpose=PURPOSE)
-    clock = Clock(5.0, lambda: note(served, purpose=PURPOSE, url=served.url))
+    note(served, purpose=SERVING)
+    clock = Clock(5.0, lambda: note(served, purpose=SERVING, url=served.url))
     server = server_of(served.config, clock, clock.sleep)
     assert server is not None
     with server:
@@ -263,7 +263,7 @@ def test_a_server_that_is_starting_is_waited_for(served: ServedProject) -> None:
 
 
 def test_a_server_that_never_says_where_it_is_is_given_up(served: ServedProject) -> None:
-    note(served, purpose=PURPOSE)
+    note(served, purpose=SERVING)
     clock = Clock()
     with pytest.raises(Conflict, match="does not say where") as silent:
         server_of(served.config, clock, clock.sleep)
@@ -272,7 +272,7 @@ def test_a_server_that_never_says_where_it_is_is_given_up(served: ServedProject)
 
 
 def test_a_server_on_another_machine_is_named(served: ServedProject) -> None:
-    note(served, purpose=PURPOSE, url="http://127.0.0.1:8000", host="gpu-7")
+    note(served, purpose=SERVING, url="http://127.0.0.1:8000", host="gpu-7")
     with pytest.raises(Conflict, match="another machine, gpu-7"):
         server_of(served.config)
 
@@ -280,7 +280,7 @@ def test_a_server_on_another_machine_is_named(served: ServedProject) -> None:
 def test_a_server_that_does_not_answer_is_said(served: ServedProject) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    note(served, purpose=PURPOSE, url=url)
+    note(served, purpose=SERVING, url=url)
     with pytest.raises(ServerUnavailable, match=url):
         train(served)
     with Server(url, None) as server:

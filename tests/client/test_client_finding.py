@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,9 @@ from client_time import client_of
 from served_project import KEY, ServedProject
 
 import potato_ray.client
-from potato_ray.client import Client, NotFound, RunRecord, failures, records
+from potato_ray.client import AsyncClient, Client, Conflict, NotFound, RunRecord, failures, records
 from potato_ray.client.progress import Bar, watching
+from potato_ray.lock import SERVING, holding
 
 
 def note(task_dir: Path, body: str) -> None:
@@ -22,12 +24,56 @@ def note(task_dir: Path, body: str) -> None:
     (task_dir / ".potato_ray" / "server.json").write_text(body)
 
 
+@contextmanager
+def held(task_dir: Path, purpose: str = SERVING, **facts: str) -> Iterator[None]:
+    """The project is held, with these facts in the holder's note."""
+    with holding(task_dir / ".potato_ray", purpose) as lock:
+        lock.describe(purpose=purpose, **facts)
+        yield
+
+
 @pytest.mark.parametrize("name", ["", "config.yaml"])
 def test_the_server_of_a_project_is_found_by_its_note(project: ServedProject, name: str) -> None:
-    note(project.config.task_dir, json.dumps({"url": project.url}))
     (project.config.task_dir / "admin_api_key.txt").write_text(KEY + "\n")
-    with Client.of_project(project.config.task_dir / name) as client:
+    with (
+        held(project.config.task_dir, url=project.url),
+        Client.of_project(project.config.task_dir / name) as client,
+    ):
         assert client.runs() == []
+
+
+def test_a_note_that_outlived_its_server_gets_no_key(tmp_path: Path) -> None:
+    with held(tmp_path, url="http://127.0.0.1:8000"):
+        left = (tmp_path / ".potato_ray" / "server.json").read_text()
+    note(tmp_path, left)
+    with pytest.raises(NotFound) as missing:
+        Client.of_project(tmp_path, "a key")
+    assert missing.value.code == "no_server"
+
+
+@pytest.mark.parametrize("of_project", [Client.of_project, AsyncClient.of_project])
+def test_a_server_on_another_machine_that_shares_the_folder_gets_no_key(
+    tmp_path: Path, of_project: Callable[..., object]
+) -> None:
+    with (
+        held(tmp_path, url="http://127.0.0.1:8000", host="gpu-7"),
+        pytest.raises(Conflict, match="another machine, gpu-7") as elsewhere,
+    ):
+        of_project(tmp_path, "a key")
+    assert elsewhere.value.code == "project_in_use"
+
+
+def test_a_server_on_another_machine_that_can_be_reached_is_found(tmp_path: Path) -> None:
+    with (
+        held(tmp_path, url="https://gpu-7.example.org", host="gpu-7"),
+        Client.of_project(tmp_path, "a key") as client,
+    ):
+        assert client.url == "https://gpu-7.example.org"
+
+
+def test_a_command_that_holds_the_project_is_no_server(tmp_path: Path) -> None:
+    with held(tmp_path, "potato-ray training run", url="http://127.0.0.1:8000"), pytest.raises(NotFound):
+        Client.of_project(tmp_path)
 
 
 @pytest.mark.parametrize("body", ["", "[]", "{}", '{"url": 7}', '{"purpose": "potato-ray training run"}'])
