@@ -4,7 +4,6 @@
 import { notice, piece, say } from "./pieces.js";
 import { duration, number } from "./wording.js";
 
-const KEY_METRICS = 6;
 const SAY_EVERY_MS = 6_000;
 const RUNS = "/admin/training/runs/";
 
@@ -129,7 +128,7 @@ function fillMetrics(list, metrics) {
   const shown = Object.entries(metrics)
     .filter(([, value]) => value !== null)
     .sort(([a], [b]) => Number(a.startsWith("n_")) - Number(b.startsWith("n_")) || (a < b ? -1 : 1))
-    .slice(0, KEY_METRICS);
+    .slice(0, Number(byId("active").dataset.mostMetrics));
   list.hidden = shown.length === 0;
   list.replaceChildren(
     ...shown.map(([name, value]) => piece("div", {}, piece("dt", {}, name), piece("dd", {}, number(value)))),
@@ -149,32 +148,13 @@ function fillWaiting(row, run) {
   say(part(row, "place"), `on ${run.backend}`);
 }
 
-/** @type {Record<string, [string, string]>} */
-const PHASES = {
-  starting: ["The server is starting.", "A run that is started now begins as soon as Ray is up."],
-  restarting: [
-    "The controller is being restarted.",
-    "Runs under way go on; what is shown here may be a few seconds old.",
-  ],
-  stopping: ["The server is stopping.", "Nothing can be started any more."],
-};
-
 /** @param {any} status */
-function drawTrouble(status) {
+function drawTrouble({ trouble }) {
   const place = byId("trouble");
-  const key = JSON.stringify([status.controller, status.errors]);
+  const key = JSON.stringify(trouble);
   if (place.dataset.drawn === key) return;
   place.dataset.drawn = key;
-  place.replaceChildren(...troubles(status));
-}
-
-/** @param {any} status @returns {Node[]} */
-function troubles({ controller, errors }) {
-  if (controller === "failed") {
-    const { error = "Ray did not start.", evidence, next_step } = errors[0] ?? {};
-    return [notice("error", `Runs cannot be started: ${error}`, evidence, next_step)];
-  }
-  return PHASES[controller] ? [notice("busy", ...PHASES[controller])] : [];
+  place.replaceChildren(...(trouble ? [notice(trouble.level, trouble.title, trouble.text)] : []));
 }
 
 /** How a run ended, until the next one does. @param {any} run */

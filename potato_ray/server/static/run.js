@@ -80,7 +80,7 @@ class Events {
     if (event.event === "metric") this.curves.add(event);
     if (event.id > this.logged) {
       this.logged = event.id;
-      addToLog(lineOf(event));
+      addToLog(event.line);
     }
     this.drawSoon();
   }
@@ -93,32 +93,6 @@ class Events {
       const section = byId("curves");
       if (place && section) section.hidden = !this.curves.draw(place);
     }, DRAW_EVERY_MS);
-  }
-}
-
-/** A line of the log, as the server writes it. @param {any} event */
-function lineOf(event) {
-  const said = textOf(event);
-  return said && `${new Date(event.t * 1000).toISOString().slice(0, 19)}Z ${said}`;
-}
-
-/** @param {any} event @returns {string} */
-function textOf(event) {
-  switch (event.event) {
-    case "status":
-      return event.step || event.phase || "";
-    case "log":
-      return `${event.level === "warning" ? "WARNING: " : ""}${event.message ?? ""}`;
-    case "metric":
-      return `${event.name} = ${event.value}${typeof event.step === "number" ? ` (step ${event.step})` : ""}`;
-    case "artifact":
-      return `wrote ${event.path} (${event.bytes} bytes)`;
-    case "result":
-      return `the worker finished with ${event.n_predictions ?? 0} predictions`;
-    case "error":
-      return `ERROR (${event.code}): ${event.message} ${event.next_step ?? ""}`.trimEnd();
-    default:
-      return "";
   }
 }
 
