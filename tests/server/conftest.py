@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 from fastapi.testclient import TestClient
+from feed_clients import Project
 from registry_link import RegistryLink
 
 from potato_ray.config import ProjectConfig, load
@@ -65,3 +66,11 @@ def serve(make_config: Callable[..., ProjectConfig]) -> Iterator[Callable[..., S
     yield make
     for each in served:
         each.controller.close()
+
+
+@pytest.fixture
+def project(serve: Callable[..., Served]) -> Iterator[Project]:
+    """A project with a feed, for nine runs at a time."""
+    made = Project(serve(max_concurrent_runs=9))
+    yield made
+    made.feed.close()
