@@ -165,10 +165,13 @@ class Feed:
         """Look for changes as long as there are clients."""
         alone_s = quiet_s = 0.0
         try:
-            while alone_s < LINGER_S and not self.stopping.is_set():
+            while not self.stopping.is_set():
                 await asyncio.sleep(self._poll_s)
-                alone_s = 0.0 if self._clients else alone_s + self._poll_s
                 quiet_s = 0.0 if await self._looked() else quiet_s + self._poll_s
+                alone_s = 0.0 if self._clients else alone_s + self._poll_s
+                if alone_s >= LINGER_S:
+                    # At once, with no await in between: who comes later has to find no watcher here.
+                    break
                 if quiet_s >= HEARTBEAT_S:
                     quiet_s = 0.0
                     self._beats += 1
@@ -201,14 +204,17 @@ class Feed:
             return False
         self._phase = phase
         news = False
-        while look is not None:
-            news = self._take(look, afresh) or news
-            more = look.more
-            look = await loop.run_in_executor(self._thread, self._see, self._tail, True) if more else None
-        if self._status_changed() or news:
-            self._wake()
-            return True
-        return False
+        try:
+            while look is not None:
+                news = self._take(look, afresh) or news
+                more = look.more
+                look = await loop.run_in_executor(self._thread, self._see, self._tail, True) if more else None
+            news = self._status_changed() or news
+        finally:
+            # Also when a later part could not be read: the clients can have what came before it.
+            if news:
+                self._wake()
+        return news
 
     def _see(self, after: int | None, anyway: bool) -> Look | None:
         """In the watcher's thread: what is there; None when nothing was committed since the last time."""
