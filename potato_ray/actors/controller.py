@@ -112,19 +112,22 @@ class RunController:
         return {"run_id": run_id, "state": str(run.state), "cancelled": run.state == State.CANCELLED}
 
     async def withdraw(self, run_id: str) -> int:
-        """Withdraw a run's predictions and pre-labels; the number of predictions removed."""
+        """Withdraw a run's predictions and pre-labels; the number of pre-labels removed."""
         return await self.write(withdraw, self.registry, run_id)
 
     async def stop(self) -> None:
-        """Take no more runs and let go of those under way: their launchers go on without us."""
+        """Take no more runs and let go of those under way: their launchers go on without us.
+
+        Telling of ended runs comes last: whoever asked waits no longer than STOP_TIMEOUT_S.
+        """
         self.stopping = True
         self._wake.set()
         for way in list(self._ways.values()):
             way.let_go()
-        if self.notifier is not None:
-            await self.notifier.close()
         async with self._spare_lock:
             self.spare.close()
+        if self.notifier is not None:
+            await self.notifier.close()
         await self.write(self.registry.close)
 
     # --- events ---------------------------------------------------------------------------------

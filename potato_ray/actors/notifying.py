@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 AFTER_TROUBLE_S = 60.0
-LAST_CHANCE_S = 5.0
+LAST_CHANCE_S = 2.0
+LET_GO_S = 1.0
 
 
 class Notifier:
@@ -66,7 +67,10 @@ class Notifier:
         self._woken.set()
 
     async def close(self, patience_s: float = LAST_CHANCE_S) -> None:
-        """Try what is due once more, for at most `patience_s`, and stop; the registry keeps the rest."""
+        """Try what is due once more, for at most `patience_s`, and stop; the registry keeps the rest.
+
+        Takes LET_GO_S longer at the most.
+        """
         task, self._task = self._task, None
         if task is None:
             return
@@ -74,7 +78,7 @@ class Notifier:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._idle.wait(), patience_s)
         task.cancel()
-        await asyncio.wait({task}, timeout=1.0)
+        await asyncio.wait({task}, timeout=LET_GO_S)
 
     async def _live(self) -> None:
         while True:
