@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import itertools
 import json
+import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ray
 import ray.exceptions
@@ -26,6 +27,11 @@ from potato_ray.config.models import ProjectConfig
 from potato_ray.errors import RunFailed
 from potato_ray.job.folder import JobFolder
 from potato_ray.trainers.registry import offered_trainer
+
+if TYPE_CHECKING:
+    from potato_ray.scoring.report import RunScores
+
+logger = logging.getLogger(__name__)
 
 CALL_TIMEOUT_S = 30.0
 BATCH_ROWS = 1000
@@ -121,10 +127,13 @@ def finish_run(
     same_splits: bool,
     blind: str,
 ) -> dict[str, Any]:
-    """Score the held-out predictions, and send every prediction to the registry in batches."""
+    """Score the held-out predictions, and send every prediction to the registry in batches.
+
+    Answers `scores`, `n_predictions`, and `warnings`: one for each file beside the scores that could not
+    be written.
+    """
     restore_home()
-    from potato_ray.scoring.curves import curves_in, write_curves
-    from potato_ray.scoring.report import score_run, write_mistakes, write_pictures
+    from potato_ray.scoring.report import score_run
 
     job = JobFolder(folder)
     kind = offered_trainer(trainer)
@@ -138,15 +147,37 @@ def finish_run(
         same_splits=same_splits,
         blind=blind,
     )
-    write_mistakes(scores, job.bundle, job.answers, job.mistakes)
-    write_pictures(scores, job.artifacts)
-    write_curves(curves_in(job.events), job.artifacts)
     messenger = Messenger(controller, patience_s=60.0)
     n_predictions = 0
     for batch in _batches(_predictions(job.predictions)):
         messenger.call("store_predictions", run_id, attempt, batch)
         n_predictions += len(batch)
-    return {"scores": scores.as_json(), "n_predictions": n_predictions}
+    warnings = _illustrate(scores, job)
+    return {"scores": scores.as_json(), "n_predictions": n_predictions, "warnings": warnings}
+
+
+def _illustrate(scores: RunScores, job: JobFolder) -> list[str]:
+    """Leave mistakes, pictures and curves in the run's folder; a warning for each that failed.
+
+    None of them is worth a run that has trained, so none can fail it.
+    """
+    from potato_ray.scoring.curves import curves_in, write_curves
+    from potato_ray.scoring.report import write_mistakes, write_pictures
+
+    parts: dict[str, Callable[[], object]] = {
+        "list of mistakes": lambda: write_mistakes(scores, job.bundle, job.answers, job.mistakes),
+        "pictures": lambda: write_pictures(scores, job.artifacts),
+        "training curves": lambda: write_curves(curves_in(job.events), job.artifacts),
+    }
+    warnings = []
+    for name, write in parts.items():
+        try:
+            write()
+        except Exception as error:
+            logger.exception("the %s of %s could not be written", name, job.path.name)
+            reason = (str(error).splitlines() or [""])[0]
+            warnings.append(f"The run's {name} could not be written: {type(error).__name__}: {reason}")
+    return warnings
 
 
 def _predictions(path: Path) -> Iterator[dict[str, Any]]:

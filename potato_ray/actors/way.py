@@ -244,6 +244,7 @@ class RunWay:
                 raise Cancelled("The run was cancelled just as its worker finished.")
         await self._step("scoring on the held-out items")
         finished = await self._scored()
+        await self._warn(finished["warnings"])
         await self._step("writing predictions back")
         report = await self._published(finished["scores"])
         await self._end(State.SUCCESS, scores=finished["scores"], writeback=report)
