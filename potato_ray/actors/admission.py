@@ -33,7 +33,17 @@ class Admission:
         return self.controller.config.model_training
 
     async def enqueue(self, request: StartRequest) -> Run:
-        """Put a run into the queue. Raises StartRefused."""
+        """Put a run into the queue, or find the one that an earlier start with the same key has made.
+
+        What was made before is not checked again: the configuration may have changed since. Raises
+        StartRefused.
+        """
+        if request.idempotency_key is not None:
+            made = await self.controller.write(
+                self.registry.made_with, request.idempotency_key, self._training.max_concurrent_runs
+            )
+            if made is not None:
+                return made
         plan = plan_start(self.controller.config, request)
         return await self.controller.write(
             self.registry.create_run,

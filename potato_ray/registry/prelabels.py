@@ -18,6 +18,7 @@ from typing import Any
 
 from potato_ray.registry import potato_tables
 from potato_ray.registry.runs import to_json
+from potato_ray.registry.states import ENDED, State, listed
 
 Pair = tuple[str, str]
 
@@ -274,8 +275,7 @@ def take_off_orphans(connection: sqlite3.Connection, project: str, limit: int) -
     pairs = connection.execute(
         "SELECT l.instance_id, l.schema_name FROM potato_ray_prelabels l WHERE NOT EXISTS ("
         " SELECT 1 FROM potato_ray_predictions p"
-        " JOIN potato_ray_runs r ON r.seq = p.run AND r.state"
-        " NOT IN ('error', 'cancelled', 'interrupted')"
+        f" JOIN potato_ray_runs r ON r.seq = p.run AND r.state NOT IN ({listed(ENDED - {State.SUCCESS})})"
         " WHERE p.run = l.run AND p.instance_id = l.instance_id AND p.schema_name = l.schema_name) LIMIT ?",
         (limit,),
     ).fetchall()

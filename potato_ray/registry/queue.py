@@ -18,12 +18,9 @@ from typing import Any
 from potato_ray.errors import Conflict, NotFound, StartRefused
 from potato_ray.registry import runs
 from potato_ray.registry.runs import NewRun, Reservation, Reserved, Run
-from potato_ray.registry.states import ACTIVE, ENDED, State, may_change
+from potato_ray.registry.states import ACTIVE, ENDED, State, listed, may_change
 
-_ACTIVE = ", ".join(f"'{state}'" for state in sorted(ACTIVE))
-_ENDED = ", ".join(f"'{state}'" for state in sorted(ENDED))
-
-UNENDED = f"r.state NOT IN ({_ENDED})"
+UNENDED = f"r.state NOT IN ({listed(ENDED)})"
 
 # A card's UUID is unique in the world; a made-up name (an index) only on its own backend.
 _SAME_GPU = "gpu_uuid = ? AND (backend = ? OR gpu_uuid LIKE 'GPU-%' OR gpu_uuid LIKE 'MIG-%')"
@@ -83,10 +80,11 @@ def create(
     max_concurrent: int,
 ) -> Run:
     """Put a run in the queue; raises StartRefused (busy, queue_full). See Registry.create_run."""
-    free = max(0, max_concurrent - active(connection))
-    repeated = _by_key(connection, new.idempotency_key)
-    if repeated is not None:
-        return _behind(repeated, free)
+    if new.idempotency_key is not None:
+        made = made_with(connection, new.idempotency_key, max_concurrent)
+        if made is not None:
+            return made
+    free = _free(connection, max_concurrent)
     waiting = _count(connection, "state = 'queued'")
     waits = waiting > 0 or free == 0
     if waits and not allow_queue:
@@ -111,11 +109,14 @@ def _behind(run: Run, free: int) -> Run:
     return replace(run, position=max(0, run.position - free))
 
 
-def _by_key(connection: sqlite3.Connection, key: str | None) -> Run | None:
-    if key is None:
-        return None
+def made_with(connection: sqlite3.Connection, key: str, max_concurrent: int) -> Run | None:
+    """The run that a start with this idempotency key has made; see Registry.made_with."""
     row = connection.execute(f"{runs.SELECT} WHERE r.idempotency_key = ?", (key,)).fetchone()
-    return runs.from_row(row) if row is not None else None
+    return None if row is None else _behind(runs.from_row(row), _free(connection, max_concurrent))
+
+
+def _free(connection: sqlite3.Connection, max_concurrent: int) -> int:
+    return max(0, max_concurrent - active(connection))
 
 
 def _insert(connection: sqlite3.Connection, project: str, new: NewRun, now: float) -> str:
@@ -163,7 +164,7 @@ def _count(connection: sqlite3.Connection, where: str) -> int:
 
 def active(connection: sqlite3.Connection) -> int:
     """How many runs hold a slot."""
-    return _count(connection, f"state IN ({_ACTIVE})")
+    return _count(connection, f"state IN ({listed(ACTIVE)})")
 
 
 def begin(

@@ -31,7 +31,7 @@ from potato_ray.registry.items import StoredPrediction
 from potato_ray.registry.journal import Stretch
 from potato_ray.registry.runs import Reserved, Run
 from potato_ray.registry.snapshot import Snapshot
-from potato_ray.registry.states import ACTIVE, State
+from potato_ray.registry.states import ACTIVE, State, listed
 
 _CANCELLING = f"r.cancel_requested_at IS NOT NULL AND {queue.UNENDED}"
 
@@ -99,8 +99,7 @@ class RegistryReader:
 
     def current(self) -> list[Run]:
         """The runs in progress, oldest first; at most max_concurrent_runs of them."""
-        states = ", ".join(f"'{state}'" for state in sorted(ACTIVE))
-        return self._runs(f"r.state IN ({states})")
+        return self._runs(f"r.state IN ({listed(ACTIVE)})")
 
     def unfinished(self) -> list[Run]:
         """Every run that has not ended, oldest first: waiting, on offer, in progress."""

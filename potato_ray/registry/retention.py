@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from potato_ray.registry import potato_tables
 from potato_ray.registry.items import forget_items
 from potato_ray.registry.prelabels import Pair
+from potato_ray.registry.states import ENDED, listed
 
 
 @dataclass(frozen=True)
@@ -44,10 +45,10 @@ FROM potato_ray_predictions p JOIN potato_ray_runs r ON r.seq = p.run
 WHERE p.run = ? AND (p.instance_id, p.schema_name) > (?, ?)
 ORDER BY p.instance_id, p.schema_name LIMIT ?"""
 
-_PRUNABLE = """
+_PRUNABLE = f"""
 SELECT seq, project, run_id FROM (
     SELECT r.*, row_number() OVER (PARTITION BY r.state = 'success' ORDER BY r.seq DESC) AS place
-    FROM potato_ray_runs r WHERE r.state IN ('success', 'error', 'cancelled', 'interrupted')) ended
+    FROM potato_ray_runs r WHERE r.state IN ({listed(ENDED)})) ended
 WHERE place > ?
 AND NOT EXISTS (SELECT 1 FROM potato_ray_predictions p WHERE p.run = ended.seq)
 AND NOT EXISTS (SELECT 1 FROM potato_ray_prelabels l WHERE l.run = ended.seq)
@@ -58,7 +59,7 @@ ORDER BY seq"""
 def ended_with_predictions(connection: sqlite3.Connection) -> list[int]:
     """The ended runs that have stored predictions, oldest first."""
     rows = connection.execute(
-        "SELECT seq FROM potato_ray_runs r WHERE state IN ('success', 'error', 'cancelled', 'interrupted')"
+        f"SELECT seq FROM potato_ray_runs r WHERE state IN ({listed(ENDED)})"
         " AND EXISTS (SELECT 1 FROM potato_ray_predictions p WHERE p.run = r.seq) ORDER BY seq"
     )
     return [row[0] for row in rows]

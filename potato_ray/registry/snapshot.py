@@ -9,20 +9,16 @@ from dataclasses import dataclass
 
 from potato_ray.registry import runs
 from potato_ray.registry.runs import Run
-from potato_ray.registry.states import ACTIVE, ENDED, State
+from potato_ray.registry.states import ACTIVE, ENDED, State, listed
 
 _LAST_AMONG = 100
 """The newest that ended is looked for among so many; only a run that so many overtook could hide it."""
 
 
-def _listed(states: frozenset[State]) -> str:
-    return ", ".join(f"'{state}'" for state in sorted(states))
-
-
 # The plus keeps SQLite from sorting every ended run by way of the index on the state.
 _LAST = f"""
 WITH newest AS (SELECT n.seq, n.finished_at FROM potato_ray_runs n
-    WHERE +n.state IN ({_listed(ENDED)}) ORDER BY n.seq DESC LIMIT {_LAST_AMONG})
+    WHERE +n.state IN ({listed(ENDED)}) ORDER BY n.seq DESC LIMIT {_LAST_AMONG})
 {runs.SELECT} WHERE r.seq = (SELECT seq FROM newest ORDER BY finished_at DESC, seq DESC LIMIT 1)"""
 
 
@@ -45,5 +41,5 @@ def take(connection: sqlite3.Connection) -> Snapshot:
 
 
 def _in(connection: sqlite3.Connection, states: frozenset[State]) -> tuple[Run, ...]:
-    rows = connection.execute(f"{runs.SELECT} WHERE r.state IN ({_listed(states)}) ORDER BY r.seq")
+    rows = connection.execute(f"{runs.SELECT} WHERE r.state IN ({listed(states)}) ORDER BY r.seq")
     return tuple(runs.from_row(row) for row in rows)

@@ -5,6 +5,7 @@ queued → building → (offered) → running → evaluating → finishing → s
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 
 
@@ -43,6 +44,11 @@ TRANSITIONS: dict[State, frozenset[State]] = {
     State.CANCELLED: frozenset(),
     State.INTERRUPTED: frozenset(),
 }
+
+
+def listed(states: Iterable[State]) -> str:
+    """The states as SQL lists them behind IN: 'error', 'success'."""
+    return ", ".join(f"'{state.value}'" for state in sorted(states))
 
 
 def may_change(old: State, new: State) -> bool:

@@ -139,6 +139,10 @@ class Registry:
                 max_concurrent=max_concurrent,
             )
 
+    def made_with(self, idempotency_key: str, max_concurrent: int) -> Run | None:
+        """The run that a start with this key has made, as `create_run` answers it; None when none has."""
+        return queue.made_with(self._connection, idempotency_key, max_concurrent)
+
     def begin(self, run_id: str, reservation: Reservation | None, max_concurrent: int) -> Run | None:
         """Take a waiting or offered run out of the queue as the next attempt, in state building.
 
