@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from potato_ray.bundle.reading import read_manifest, seeded_items, targets_of
+from potato_ray.bundle.split_names import HELD_OUT
 from potato_ray.errors import RunFailed
 from potato_ray.scoring import mistakes, pictures
 from potato_ray.scoring.measures import MEASURES
@@ -18,7 +19,6 @@ from potato_ray.scoring.split_scores import Prediction, SplitScores, answer_of, 
 from potato_ray.trainers.value_range import finite_number
 
 NOT_SCORED = "not scored"
-HELD_OUT = ("val", "test")
 
 
 @dataclass(frozen=True)
