@@ -154,6 +154,18 @@ def test_a_key_that_stands_for_another_start_is_refused(serve, other: dict[str, 
     assert len(served.reader.runs()) == 1
 
 
+def test_a_repeat_answers_the_first_run_though_another_backend_is_the_default_now(serve) -> None:
+    served = serve()
+    first = start(served, key="k-1").json()
+    changed = served.config.model_training.model_copy(update={"backend": "cluster"})
+    later = type(served)(served.config.model_copy(update={"model_training": changed}))
+    again = start(later, key="k-1")
+    other = problem(start(later, key="k-1", backend="cluster"), 409)
+    later.controller.close()
+    assert again.json()["run_id"] == first["run_id"]
+    assert other["error_code"] == "idempotency_key_reused"
+
+
 @pytest.mark.parametrize("key", ["", "x" * 256, "a b"])
 def test_a_key_that_is_empty_or_too_long_is_refused(serve, key: str) -> None:
     served = serve()

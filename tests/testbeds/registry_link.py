@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from potato_ray.config.models import ProjectConfig
 from potato_ray.errors import PotatoRayError, StartRefused
-from potato_ray.registry.runs import NewRun
+from potato_ray.registry.runs import NewRun, Run
 from potato_ray.registry.states import State
 from potato_ray.registry.store import Registry
 from potato_ray.server.context import Phase, Unavailable
@@ -45,18 +45,28 @@ class RegistryLink:
         return await asyncio.wrap_future(self._writer.submit(command, *args))
 
     def _start(self, request: StartRequest) -> dict[str, Any]:
-        training = self.config.model_training
         try:
-            plan = plan_start(self.config, request)
-            run = self.registry.create_run(
-                _row(request, plan),
-                queue_max=training.queue_max,
-                allow_queue=request.queue,
-                max_concurrent=training.max_concurrent_runs,
-            )
+            run = self._made_before(request) or self._make(request)
         except StartRefused as refusal:
             return {"started": False, **refusal.as_dict(), "status": HTTP_STATUS.get(refusal.code, 400)}
         return {"started": True, "run_id": run.run_id, "queued": bool(run.position), "position": run.position}
+
+    def _made_before(self, request: StartRequest) -> Run | None:
+        if request.idempotency_key is None:
+            return None
+        return self.registry.made_with(
+            request.idempotency_key, self.config.model_training.max_concurrent_runs
+        )
+
+    def _make(self, request: StartRequest) -> Run:
+        training = self.config.model_training
+        plan = plan_start(self.config, request)
+        return self.registry.create_run(
+            _row(request, plan),
+            queue_max=training.queue_max,
+            allow_queue=request.queue,
+            max_concurrent=training.max_concurrent_runs,
+        )
 
     def _cancel(self, run_id: str) -> dict[str, Any]:
         run = self.registry.request_cancel(run_id)

@@ -85,8 +85,8 @@ _REUSED = {
 def _made_for(context: ServerContext, run_id: str, wanted: StartRequest) -> bool:
     """Whether a run is the one that was asked for, and not another under the same key."""
     run = context.reader.run(run_id)
-    backend = wanted.backend or context.config.model_training.backend
-    asked = (wanted.trainer, tuple(wanted.schemas), dict(wanted.params), backend)
+    # A start that names no backend stays the same when the project's own becomes another one.
+    asked = (wanted.trainer, tuple(wanted.schemas), dict(wanted.params), wanted.backend or run.backend)
     return (run.trainer, tuple(run.schemas), dict(run.params), run.backend) == asked
 
 
