@@ -10,6 +10,8 @@ from typing import Any
 from potato_ray.registry.reading import RegistryReader
 
 PAGE = 1000
+SPOKEN = ("status", "log", "metric", "artifact", "result", "error")
+"""The events that say something to a person."""
 
 
 def log_lines(events: Iterable[Mapping[str, Any]]) -> Iterator[str]:

@@ -141,6 +141,18 @@ def read(connection: sqlite3.Connection, seq: int, after: int, limit: int) -> li
     return [as_told(row) for row in rows]
 
 
+def newest(
+    connection: sqlite3.Connection, seq: int, names: Sequence[str], limit: int
+) -> list[dict[str, Any]]:
+    """The last `limit` events of these names of the run with number `seq`, in their order."""
+    rows = connection.execute(
+        "SELECT seq, attempt, source, t, event, body FROM potato_ray_events"
+        f" WHERE run = ? AND event IN ({', '.join('?' * len(names))}) ORDER BY seq DESC LIMIT ?",
+        (seq, *names, limit),
+    )
+    return [as_told(row) for row in rows][::-1]
+
+
 def as_told(row: sqlite3.Row) -> dict[str, Any]:
     """An event as it was said, from its row, with its `id`, `attempt` and `source`."""
     return {

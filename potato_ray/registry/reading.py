@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -150,6 +150,12 @@ class RegistryReader:
         with self._open() as connection:
             seq = _seq(connection, run_id)
             return events.read(connection, seq, after, limit) if connection and seq else []
+
+    def newest_events(self, run_id: str, names: Sequence[str], limit: int) -> list[dict[str, Any]]:
+        """The last `limit` events of these names (`event`) that a run has, in their order; as `events`."""
+        with self._open() as connection:
+            seq = _seq(connection, run_id)
+            return events.newest(connection, seq, names, limit) if connection and seq else []
 
     def journal(self, after: int, upto: int, limit: int = 200, run_id: str | None = None) -> Stretch:
         """What happened in all runs, or in one, with after < number <= upto; see journal.read."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 from potato_ray.job.folder import JobFolder, read_json
 from potato_ray.registry.runs import Run
 from potato_ray.registry.states import State
-from potato_ray.run_log import log_lines
+from potato_ray.run_log import SPOKEN, log_lines
 from potato_ray.scoring.curves import curves_in
 from potato_ray.server.artifact_files import ArtifactFile, artifact_files
 from potato_ray.server.context import ServerContext
@@ -27,7 +26,6 @@ TABLE_LABELS = 12
 CONFUSIONS = 30
 EVENTS_READ_BYTES = 8 << 20
 """The longest events.jsonl that is read for the table of the curves."""
-PAGE = 1000
 
 Object = Mapping[str, Any]
 
@@ -242,13 +240,9 @@ def grouped(warnings: Iterator[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
 
 def _log(context: ServerContext, run: Run) -> tuple[tuple[str, ...], int]:
     """The last lines of the log, and the id of the last event that is in them."""
-    lines: deque[str] = deque(maxlen=LOG_LINES)
-    # Ids count the server's events too, so this begins no later than the last lines do.
-    after = max(0, run.last_seq - LOG_LINES)
-    while page := context.reader.events(run.run_id, after=after, limit=PAGE):
-        lines.extend(log_lines(shown_event(context, event) for event in page))
-        after = int(page[-1]["id"])
-    return tuple(lines), after
+    events = context.reader.newest_events(run.run_id, SPOKEN, LOG_LINES)
+    lines = log_lines(shown_event(context, event) for event in events)
+    return tuple(lines), int(events[-1]["id"]) if events else 0
 
 
 def _can_withdraw(context: ServerContext, run: Run) -> bool:

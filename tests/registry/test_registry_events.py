@@ -165,3 +165,12 @@ def test_a_number_that_no_float_holds_stops_nothing(registry, run_in, reader):
     registry.store_predictions(run.run_id, 1, [line])
     (prediction,) = reader.predictions(run.run_id)
     assert prediction.confidence is None
+
+
+def test_the_newest_events_of_some_names_come_in_their_order(registry, run_in, reader):
+    run = run_in(State.RUNNING)
+    noise = [{"event": "progress", "current": number, "total": 9} for number in range(9)]
+    registry.record_events(run.run_id, 1, 0, [*said("a", "b", "c"), *noise, *said("d"), *noise])
+    newest = reader.newest_events(run.run_id, ("log", "error"), 3)
+    assert [(event["id"], event["message"]) for event in newest] == [(2, "b"), (3, "c"), (13, "d")]
+    assert reader.newest_events("nothing", ("log",), 3) == []

@@ -218,6 +218,41 @@ def test_the_page_shows_the_end_of_a_long_log(serve) -> None:
     assert len(log.splitlines()) <= 202
 
 
+def logged(served: Any, run_id: str) -> list[str]:
+    html = page(served, run_id)
+    log = re.search(r'<pre[^>]* id="log"[^>]*>(.*?)</pre>', html, re.DOTALL)
+    assert log is not None
+    return [line.partition(" ")[2] for line in log[1].splitlines()]
+
+
+def test_progress_does_not_push_the_lines_out_of_the_log(serve) -> None:
+    served = serve()
+    run = wait(served)
+    begin(served, run.run_id)
+    said = [{"event": "log", "level": "info", "message": f"line {number}"} for number in range(3)]
+    said += [{"event": "progress", "current": number, "total": 500} for number in range(500)]
+    served.controller.write(served.controller.registry.record_events, run.run_id, 1, 0, said)
+    assert logged(served, run.run_id) == ["line 0", "line 1", "line 2"]
+
+
+def test_the_page_of_a_second_attempt_reads_no_more_than_it_shows(serve, monkeypatch) -> None:
+    served = serve()
+    run = wait(served)
+    begin(served, run.run_id)
+    record = served.controller.registry.record_events
+    said = [{"event": "log", "level": "info", "message": f"line {number}"} for number in range(1500)]
+    served.controller.write(record, run.run_id, 1, 0, said)
+    move(served, run.run_id, State.QUEUED)
+    begin(served, run.run_id)
+    served.controller.write(record, run.run_id, 2, 0, said[:1])
+    read: list[object] = []
+    monkeypatch.setattr(
+        "potato_ray.server.run_view.shown_event", lambda _, event: read.append(event) or event
+    )
+    assert logged(served, run.run_id) == [*(f"line {number}" for number in range(1301, 1500)), "line 0"]
+    assert len(read) == 200
+
+
 def test_the_page_is_for_admins_alone(serve) -> None:
     served = serve()
     run_id = succeed(served).run_id
