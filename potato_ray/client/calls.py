@@ -25,7 +25,8 @@ SILENCE_S = 45.0
 class Call:
     """A request. `path` is percent-encoded; `repeatable`: a second time does no harm.
 
-    `at_least_s` is for calls that need longer than others to be answered.
+    `at_least_s` is for calls that need longer than others to be answered, `at_most_s` for those that
+    nobody waits for any longer.
     """
 
     method: str
@@ -35,6 +36,7 @@ class Call:
     headers: Mapping[str, str] = field(default_factory=dict)
     accept: str = JSON
     at_least_s: float = 0.0
+    at_most_s: float | None = None
     repeatable: bool = True
 
     def __str__(self) -> str:

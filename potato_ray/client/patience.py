@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import inf
 
 from potato_ray.client.answers import Answer, failure_of
 from potato_ray.client.calls import Call
@@ -15,18 +16,27 @@ FIRST_PAUSE_S = 0.25
 LONGEST_PAUSE_S = 8.0
 ABSENT_S = 2.0
 """A server that has never been there, as at a wrong address, is not waited for any longer."""
+LAST_ANSWER_S = 1.0
+"""What an answer gets at the end: without it a run that has ended would not be seen to have."""
 
 
 @dataclass
 class Patience:
     """A server that went away is waited for `total_s` seconds, counted from the first failure.
 
-    One for each client: it remembers whether the server has ever been there.
+    One for each client: it remembers whether the server has ever been there. At `until`, by the clock,
+    it ends in any case, but for the LAST_ANSWER_S that an answer gets.
     """
 
     total_s: float
     clock: Callable[[], float] = time.monotonic
     was_there: bool = False
+    until: float = inf
+
+    @property
+    def limit_s(self) -> float:
+        """How long it is waited for as things stand."""
+        return self.total_s if self.was_there else min(self.total_s, ABSENT_S)
 
     def insist(self, call: Call) -> Flow[Answer]:
         """The good answer to a call, which is repeated while the server is unavailable, if it may be."""
@@ -40,7 +50,7 @@ class Patience:
         waiting = Waiting(self)
         while True:
             try:
-                answer = yield from attempt(call)
+                answer = yield from attempt(self._in_time(call))
             except ServerUnavailable as unavailable:
                 failure: ClientError | None = unavailable
                 self.was_there |= unavailable.code != "server_unreachable"
@@ -52,6 +62,11 @@ class Patience:
             if not isinstance(failure, ServerUnavailable) or not _may_repeat(call, failure):
                 raise failure
             yield from waiting.pause(failure)
+
+    def _in_time(self, call: Call) -> Call:
+        if self.until == inf:
+            return call
+        return replace(call, at_most_s=max(LAST_ANSWER_S, self.until - self.clock()))
 
 
 def _may_repeat(call: Call, failure: ServerUnavailable) -> bool:
@@ -74,14 +89,9 @@ class Waiting:
         """Wait as long as the server asks for, or twice as long as last time; raises `failure` at the end."""
         now = self._patience.clock()
         self._since = now if self._since is None else self._since
-        left_s = self._since + self._limit_s - now
+        left_s = min(self._since + self._patience.limit_s, self._patience.until) - now
         wait_s = self._pause_s if failure.retry_after_s is None else max(failure.retry_after_s, FIRST_PAUSE_S)
         if wait_s > left_s:
             raise failure
         self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
         yield from pause(wait_s)
-
-    @property
-    def _limit_s(self) -> float:
-        total_s = self._patience.total_s
-        return total_s if self._patience.was_there else min(total_s, ABSENT_S)

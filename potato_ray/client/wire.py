@@ -31,12 +31,13 @@ class Wire:
     timeout_s: float
 
     def limit_s(self, call: Call) -> float:
-        return max(self.timeout_s, call.at_least_s)
+        limit_s = max(self.timeout_s, call.at_least_s)
+        return limit_s if call.at_most_s is None else min(limit_s, call.at_most_s)
 
     def request(self, call: Call) -> httpx.Request:
         """The request of a call. Raises BadRequest when its body is not JSON."""
         limit_s = self.limit_s(call)
-        timeout = httpx.Timeout(limit_s, connect=min(self.timeout_s, CONNECT_S))
+        timeout = httpx.Timeout(limit_s, connect=min(self.timeout_s, limit_s, CONNECT_S))
         headers = {"Accept": call.accept, "User-Agent": _AGENT, **call.headers}
         if self.place.key is not None:
             headers.update(self.place.key.header())

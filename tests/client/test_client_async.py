@@ -19,12 +19,14 @@ from potato_ray.client import (
     AsyncPredictions,
     AsyncRun,
     Client,
+    NotFound,
     Predictions,
     ProtocolError,
     Run,
     RunFailed,
     RunRecord,
     ServerUnavailable,
+    WaitTimedOut,
 )
 from potato_ray.registry.states import State
 
@@ -42,10 +44,20 @@ def names(kind: type) -> set[str]:
 )
 def test_both_clients_have_the_same_names_and_parameters(sync: type, twin: type) -> None:
     assert names(twin) == {"aclose" if name == "close" else name for name in names(sync)}
-    for name in names(sync) - {"close"}:
-        here, there = inspect.getattr_static(sync, name), inspect.getattr_static(twin, name)
-        if inspect.isfunction(here):
-            assert list(inspect.signature(here).parameters) == list(inspect.signature(there).parameters)
+    for name in {*names(sync), "__init__"} - {"close"}:
+        assert taken(getattr(sync, name)) == taken(getattr(twin, name)), name
+
+
+def taken(method: Any) -> list[tuple[Any, ...]]:
+    """What a method takes: name, kind, default and type of each parameter."""
+    if not callable(method):
+        return []
+    parameters = inspect.signature(method).parameters.values()
+    return [(each.name, each.kind, each.default, sync_name(each.annotation)) for each in parameters]
+
+
+def sync_name(annotation: Any) -> str:
+    return str(annotation).replace("Asynchronous", "Blocking").replace("Async", "")
 
 
 def test_a_whole_run_on_the_real_application(project: ServedProject, tmp_path: Path) -> None:
@@ -160,3 +172,33 @@ def test_a_cancelled_task_leaves_nothing_open() -> None:
         assert stream.is_closed
 
     run(wait_and_stop())
+
+
+def test_what_the_callback_raises_ends_the_wait() -> None:
+    running = {"run_id": "r", "status": "running", "step": "fitting"}
+    stream = event_stream(message(1, "status", {"runs": [running]}))
+
+    def watch(record: RunRecord) -> None:
+        if record.step == "fitting":
+            raise NotFound("The callback asked for another run.")
+
+    async def follow() -> None:
+        routes = Routes(r={**running, "step": "loading"}, stream=lambda _: stream)
+        async with async_client_of(routes) as client:
+            await handle(client).wait(progress=watch)
+
+    with pytest.raises(NotFound, match="asked for another"):
+        run(follow())
+    assert stream.is_closed
+
+
+def test_a_server_that_is_away_makes_no_wait_longer() -> None:
+    gone, time = [problem(503, "controller_unavailable") for _ in range(50)], Time()
+
+    async def follow() -> None:
+        async with async_client_of(Replies(*gone), time) as client:
+            await handle(client).wait(timeout_s=20, progress=False)
+
+    with pytest.raises(WaitTimedOut, match="within 20 s"):
+        run(follow())
+    assert time.now == 20

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time as real_time
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -11,8 +12,18 @@ import pytest
 from answering import Replies, Routes, event_stream, message, problem
 from client_time import Time, client_of
 from served_project import ServedProject
+from serving import ScriptedServer
 
-from potato_ray.client import Cancelled, Client, Run, RunFailed, RunRecord, ServerUnavailable, WaitTimedOut
+from potato_ray.client import (
+    Cancelled,
+    Client,
+    NotFound,
+    Run,
+    RunFailed,
+    RunRecord,
+    ServerUnavailable,
+    WaitTimedOut,
+)
 from potato_ray.registry.runs import Reservation
 from potato_ray.registry.states import State
 
@@ -22,6 +33,10 @@ DONE = {"run_id": "r", "status": "success", "metrics": {"loss": 0.1}, "scores": 
 
 def status(*steps: str) -> dict[str, Any]:
     return {"runs": [{**RUN, "step": step} for step in steps], "queue": [], "last": None}
+
+
+def handle(client: Client) -> Run:
+    return Run(client._driver, client._patience, RunRecord("r"))
 
 
 class AnsweredRun:
@@ -131,6 +146,50 @@ def test_a_wait_has_an_end_of_its_own() -> None:
     assert "running: fitting" in failure.value.evidence
 
 
+@pytest.mark.parametrize(
+    "away", [lambda: problem(503, "controller_unavailable"), lambda: httpx.ConnectError("refused")]
+)
+def test_a_server_that_is_away_makes_no_wait_longer(away: Callable[[], Any]) -> None:
+    time = Time()
+    with pytest.raises(WaitTimedOut, match="has not ended within 20 s") as failure:
+        waited(AnsweredRun([RUN, RUN, *[away() for _ in range(100)]], []), time, timeout_s=20)
+    assert time.now == 20
+    assert failure.value.evidence
+
+
+def test_a_server_that_was_never_there_is_not_waited_for_until_the_deadline() -> None:
+    time = Time()
+    refused = AnsweredRun([httpx.ConnectError("refused") for _ in range(100)], [])
+    with client_of(refused.routes, time) as client, pytest.raises(ServerUnavailable):
+        handle(client).wait(timeout_s=20, progress=False)
+    assert time.now < 3
+
+
+def test_a_server_that_hangs_makes_no_wait_longer() -> None:
+    started = real_time.monotonic()
+    with ScriptedServer([None] * 20) as server, Client(server.url, timeout_s=30) as client:
+        with pytest.raises(WaitTimedOut):
+            handle(client).wait(timeout_s=0.1, progress=False)
+        assert real_time.monotonic() - started < 15
+
+
+def test_an_ended_run_is_waited_for_in_no_time() -> None:
+    run, _ = waited(AnsweredRun([DONE], []), timeout_s=0)
+    assert run.status == "success"
+
+
+def test_what_the_callback_raises_ends_the_wait() -> None:
+    stream = event_stream(message(1, "status", status("fitting")), message(2, "status", status("saving")))
+    answers = AnsweredRun([{**RUN, "step": "loading"}], [stream])
+
+    def watch(record: RunRecord) -> None:
+        if record.step == "fitting":
+            raise NotFound("The callback asked for another run.")
+
+    with client_of(answers.routes) as client, pytest.raises(NotFound, match="asked for another"):
+        handle(client).wait(progress=watch)
+
+
 def test_a_server_that_is_restarted_is_waited_for() -> None:
     gone = [problem(503, "controller_unavailable") for _ in range(5)]
     run, _ = waited(AnsweredRun([RUN, RUN, *gone, DONE], []))
@@ -190,7 +249,8 @@ def test_a_cancel_that_was_taken_is_answered_without_another_request(at_once: bo
     answer = {"run_id": "r", "state": "building", "cancelled": at_once}
     replies = Replies(httpx.Response(200, json=answer))
     with client_of(replies) as client:
-        run = Run(client._driver, client._patience, RunRecord("r", status="queued", position=2)).cancel()
+        waiting = RunRecord("r", status="queued", position=2)
+        run = Run(client._driver, client._patience, waiting).cancel()
     assert (run.status, run.record.state, run.position) == (status, "building", 0)
     assert len(replies.requests) == 1
 
