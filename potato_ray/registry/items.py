@@ -53,15 +53,6 @@ def count_split(connection: sqlite3.Connection, run: int, split: str) -> int:
     return int(found.fetchone()[0])
 
 
-def split_ids(connection: sqlite3.Connection, run: int, split: str) -> list[str]:
-    """The items of one split, in order of id."""
-    rows = connection.execute(
-        "SELECT instance_id FROM potato_ray_run_items WHERE run = ? AND split = ? ORDER BY instance_id",
-        (run, split),
-    )
-    return [row[0] for row in rows]
-
-
 def forget_items(connection: sqlite3.Connection, run: int, limit: int) -> int:
     """Delete at most `limit` item rows of a run; returns how many went, 0: none left."""
     return connection.execute(

@@ -93,10 +93,6 @@ class RegistryReader:
         wanted = [run for run in theirs if status in (None, run.status)]
         return sorted([*ours, *wanted], key=lambda run: run.created_at, reverse=True)[:limit]
 
-    def queue(self) -> list[Run]:
-        """The waiting runs, oldest first, with their `position`."""
-        return self._runs("r.state = 'queued'")
-
     def current(self) -> list[Run]:
         """The runs in progress, oldest first; at most max_concurrent_runs of them."""
         return self._runs(f"r.state IN ({listed(ACTIVE)})")
@@ -188,12 +184,6 @@ class RegistryReader:
                 "SELECT last_seq FROM potato_ray_runs WHERE run_id = ?", (run_id,)
             ).fetchone()
             return int(row[0])
-
-    def split_items(self, run_id: str, split: str) -> list[str]:
-        """The items of one split of a run, in order of id."""
-        with self._open() as connection:
-            seq = _seq(connection, run_id)
-            return items.split_ids(connection, seq, split) if connection and seq else []
 
     # The project
 

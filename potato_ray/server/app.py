@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fastapi import FastAPI
 from starlette.middleware import Middleware
+from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 import potato_ray
@@ -12,10 +13,10 @@ from potato_ray.server.access import Keeper
 from potato_ray.server.bodies import Bodies
 from potato_ray.server.context import ServerContext
 from potato_ray.server.gate import Gate
+from potato_ray.server.rendering import FILES
 from potato_ray.server.routes import catalogue, health, login, pages, run_files, run_page, runs, status
 from potato_ray.server.sessions import Sessions
 from potato_ray.server.shields import Shields
-from potato_ray.server.static_files import PageFiles
 from potato_ray.server.throttle import Throttle
 
 
@@ -44,5 +45,5 @@ def create_app(context: ServerContext) -> FastAPI:
         app.include_router(group.router)
     methods.install(app)
     openapi.install(app)
-    app.mount("/static", PageFiles(), name="static")
+    app.mount("/static", StaticFiles(directory=FILES), name="static")
     return app

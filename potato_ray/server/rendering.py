@@ -12,6 +12,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from potato_ray.server import wording
 
 TEMPLATES = Path(__file__).parent / "templates"
+FILES = Path(__file__).parent / "static"
+"""Style, scripts and pictures of the pages."""
 
 
 @lru_cache(maxsize=1)
@@ -35,9 +37,9 @@ def page(
 ) -> HTMLResponse:
     """A page as an answer. `project` is its name, `here` names the page, `admin`: somebody is logged in.
 
-    A page shows the state of one moment, so it is never kept by the browser.
+    A page shows the state of one moment; shields.py keeps browsers from keeping it.
     """
     html = environment().get_template(template).render(project=project, here=here, admin=admin, **values)
     # Half a character, which names of a trainer's metrics may hold, has no form in UTF-8.
     body = html.encode("utf-8", "replace")
-    return HTMLResponse(body, status, {"Cache-Control": "no-store"})
+    return HTMLResponse(body, status)

@@ -62,11 +62,11 @@ def train(served: ServedProject, *params: str, as_json: bool = False) -> int:
 def begun(served: ServedProject) -> str:
     """Wait for a run in the queue and take it out; its id."""
     deadline = time.monotonic() + 20
-    while not (queue := served.reader.queue()):
+    while not (waiting := served.reader.snapshot().waiting):
         assert time.monotonic() < deadline
         time.sleep(0.02)
-    served.write("begin", queue[0].run_id, None, 1)
-    return queue[0].run_id
+    served.write("begin", waiting[0].run_id, None, 1)
+    return waiting[0].run_id
 
 
 def moved(served: ServedProject, *states: State) -> threading.Thread:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 from parts import missing
 from potato_server import PotatoServer, potato_command
+from recorded_items import items_of
 from whole_runs import MakeProject, OpenSession, ended, reader_of, start
 
 from potato_ray.config import ProjectConfig
@@ -37,7 +38,7 @@ def test_potato_shows_our_prelabel_after_its_restart(
     assert run.state == State.SUCCESS, run.error
     shown = {
         item: reader_of(config).shown(item)["sentiment"]["label"]
-        for item in reader_of(config).split_items(run.run_id, "unlabeled")
+        for item in items_of(config.registry_path, run.run_id, "unlabeled")
         if reader_of(config).shown(item)
     }
     assert shown

@@ -7,6 +7,7 @@ import sqlite3
 
 import pytest
 from publishing import publish, replay
+from recorded_items import items_of
 
 from potato_ray.registry import Registry, RegistryReader, Reservation, State, StoredPrediction
 from potato_ray.writeback import WritebackSettings
@@ -169,7 +170,7 @@ def test_nothing_of_ours_is_lost_when_potato_empties_its_tables(registry, reader
     for table in COLUMNS:
         sql(f"DELETE FROM {table}")  # noqa: S608
     assert reader.shown("a") == {"sentiment": {"label": "x", "confidence": 0.5}}
-    assert reader.split_items(run.run_id, "train") == ["t"]
+    assert items_of(registry.path, run.run_id, "train") == ["t"]
     assert registry.transition(run.run_id, 1, State.SUCCESS).state is State.SUCCESS
     assert reader.runs()[0].made_by == "potato_ray"
 

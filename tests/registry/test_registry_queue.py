@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from recorded_items import items_of
 
 from potato_ray.errors import Conflict, NotFound, StartRefused
 from potato_ray.registry import NewRun, Reservation, State
@@ -157,7 +158,7 @@ def test_a_cancelled_build_does_not_go_back_to_the_queue(registry, run_in):
     assert registry.transition(run.run_id, 1, State.QUEUED).state is State.CANCELLED
 
 
-def test_a_build_that_goes_back_keeps_its_place_and_forgets_its_first_attempt(registry, queue_run, reader):
+def test_a_build_that_goes_back_keeps_its_place_and_forgets_its_first_attempt(registry, queue_run):
     first, second = queue_run(), queue_run()
     registry.begin(first.run_id, None, 1)
     registry.record_items(first.run_id, 1, "train", ["a", "b"])
@@ -166,7 +167,7 @@ def test_a_build_that_goes_back_keeps_its_place_and_forgets_its_first_attempt(re
     again = registry.begin(first.run_id, None, 1)
     assert (again.attempt, again.n_train) == (2, None)
     registry.forget_attempt(first.run_id)
-    assert reader.split_items(first.run_id, "train") == []
+    assert items_of(registry.path, first.run_id, "train") == []
 
 
 def test_an_unknown_run_is_not_found(registry):

@@ -5,16 +5,15 @@ from __future__ import annotations
 import sqlite3
 
 import pytest
+from recorded_items import items_of
 
 from potato_ray.errors import NotFound
 from potato_ray.registry import NewRun, Registry, RegistryReader, State, StoredPrediction
 
 
 def assert_empty(reader):
-    assert reader.runs() == reader.queue() == reader.current() == reader.unfinished() == []
-    assert (
-        reader.events("nope") == list(reader.predictions("nope")) == reader.split_items("nope", "train") == []
-    )
+    assert reader.runs() == reader.current() == reader.unfinished() == []
+    assert reader.events("nope") == list(reader.predictions("nope")) == []
     assert reader.pins() == reader.reservations() == []
     assert reader.forced_train() == {}
     assert reader.shown("a") == {}
@@ -80,19 +79,18 @@ def test_runs_are_filtered_by_trainer(reader, run_in):
     assert [run.run_id for run in reader.runs(trainer="setfit")] == [other.run_id]
 
 
-def test_queue_current_and_unfinished_are_told_apart(reader, run_in):
+def test_current_and_unfinished_are_told_apart(reader, run_in):
     waiting, offered, working = run_in(State.QUEUED), run_in(State.OFFERED), run_in(State.EVALUATING)
     run_in(State.ERROR)
-    assert [run.run_id for run in reader.queue()] == [waiting.run_id]
     assert [run.run_id for run in reader.current()] == [working.run_id]
     assert [run.run_id for run in reader.unfinished()] == [waiting.run_id, offered.run_id, working.run_id]
 
 
-def test_items_are_listed_by_split_and_counted(registry, reader, run_in):
+def test_items_are_recorded_by_split_and_counted(registry, reader, run_in):
     run = run_in(State.BUILDING)
     for split, ids in {"train": ["b", "a"], "val": ["c"], "test": [], "unlabeled": ["d"]}.items():
         registry.record_items(run.run_id, 1, split, ids)
-        assert reader.split_items(run.run_id, split) == sorted(ids)
+        assert items_of(registry.path, run.run_id, split) == sorted(ids)
     now = reader.run(run.run_id)
     assert (now.n_train, now.n_val, now.n_test, now.n_unlabeled) == (2, 1, 0, 1)
 

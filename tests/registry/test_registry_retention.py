@@ -6,6 +6,7 @@ import sqlite3
 
 import pytest
 from publishing import publish
+from recorded_items import items_of
 
 from potato_ray.registry import Reservation, State, StoredPrediction
 from potato_ray.writeback import WritebackSettings
@@ -113,7 +114,7 @@ def test_a_pruned_run_takes_its_rows_along_and_no_others(registry, reader, path,
     registry.record_events(run.run_id, 1, 0, [{"event": "log", "message": "m"}] * 2500)
     registry.transition(run.run_id, 1, State.ERROR)
     assert registry.prune(0) == [run.run_id]
-    assert reader.split_items(kept, "train") == ["y"]
+    assert items_of(path, kept, "train") == ["y"]
     assert count(path, "potato_ray_events") == 0
     assert [row.run_id for row in reader.runs()] == [kept]
     assert count(path, "training_runs") == count(path, "training_run_items") == 1

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import sqlite3
 
 import pytest
 
 from potato_ray.errors import Conflict
 from potato_ray.registry import ACTIVE, ENDED, State
-from potato_ray.registry.states import TRANSITIONS, may_change
+from potato_ray.registry.states import TRANSITIONS, listed, may_change
 
 PAIRS = list(itertools.product(State, State))
 
@@ -120,3 +121,10 @@ def test_a_field_with_a_method_of_its_own_or_none_at_all_cannot_be_set(registry,
     run = run_in(State.RUNNING)
     with pytest.raises(TypeError, match=name):
         registry.update(run.run_id, 1, **{name: 1})
+
+
+def test_states_are_listed_as_sql_takes_them(path):
+    with sqlite3.connect(path) as connection:
+        within = {state: connection.execute(f"SELECT ? IN ({listed(ENDED)})", (state,)) for state in State}  # noqa: S608
+        assert {state for state, answer in within.items() if answer.fetchone()[0]} == ENDED
+    connection.close()

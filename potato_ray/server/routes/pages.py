@@ -14,11 +14,10 @@ from potato_ray.registry.states import State
 from potato_ray.server.access import Admin
 from potato_ray.server.context import Context, ServerContext
 from potato_ray.server.overview import overview
-from potato_ray.server.rendering import page
+from potato_ray.server.rendering import FILES, page
 from potato_ray.server.run_cards import BLANK_RUN, KEY_METRICS, key_metrics
 from potato_ray.server.run_rows import Filters, row_of, waiting_label
 from potato_ray.server.start_form import start_form
-from potato_ray.server.static_files import FOLDER
 from potato_ray.trainers.registry import trainer_names
 
 RUNS_SHOWN = 50
@@ -40,7 +39,7 @@ def to_the_training_page() -> RedirectResponse:
 @router.get("/favicon.ico")
 def icon() -> FileResponse:
     """What browsers ask for by themselves."""
-    return FileResponse(FOLDER / "favicon.svg", media_type="image/svg+xml")
+    return FileResponse(FILES / "favicon.svg", media_type="image/svg+xml")
 
 
 @router.get("/admin/training", dependencies=[Admin])

@@ -138,7 +138,7 @@ def get_run_artifact(
     run_id: RunId,
     path: Annotated[str, Path(description="The file's path, as the list names it.", min_length=1)],
 ) -> Response:
-    """One file, whole or a range of it, with a strong ETag."""
+    """One file, whole or a range of it, with an ETag of its size and time."""
     found_run(context, run_id)
     folder = folder_of(context, run_id)
     if folder is None:
