@@ -5,22 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import Any
 
 import pytest
-from browser import NARROW, WIDE, chromium, page_of, press_start, served, tab_to, violations
+from browser import KEY, NARROW, WIDE, Site, chromium, press_start, tab_to, violations
 from many_runs import LONG_REASON, Past, a_run_and_a_queue, thirty_runs
-from playwright.sync_api import Browser, Page, expect
-from registry_link import RegistryLink
+from playwright.sync_api import Browser, Route, expect
 
-from potato_ray.config import ProjectConfig
-from potato_ray.registry.reading import RegistryReader
-from potato_ray.registry.runs import Run
 from potato_ray.registry.states import State
-from potato_ray.server.app import create_app
-from potato_ray.server.context import Phase, ServerContext
+from potato_ray.registry.store import Registry
+from potato_ray.server.context import Phase
 
-KEY = "fixture-admin-key"
 LAB = {"lab": {"type": "ssh", "host": "gpu.example.org", "description": "Two cards, shared with others"}}
 
 
@@ -28,34 +22,6 @@ LAB = {"lab": {"type": "ssh", "host": "gpu.example.org", "description": "Two car
 def browser() -> Iterator[Browser]:
     with chromium() as started:
         yield started
-
-
-class Site:
-    """A project, its server in a thread, and pages on it."""
-
-    def __init__(self, config: ProjectConfig, browser: Browser, stack: ExitStack) -> None:
-        self.browser = browser
-        self.stack = stack
-        self.controller = RegistryLink(config)
-        stack.callback(self.controller.close)
-        reader = RegistryReader(config.registry_path, project=config.annotation_task_name)
-        self.reader = reader
-        self.url = stack.enter_context(
-            served(create_app(ServerContext(config, reader, self.controller, admin_key=KEY)))
-        )
-
-    def open(self, path: str = "/admin/training", *, admin: bool = True, **look: Any) -> Page:
-        headers = {"X-API-Key": KEY} if admin else {}
-        page = self.stack.enter_context(page_of(self.browser, self.url, extra_http_headers=headers, **look))
-        page.goto(path)
-        return page
-
-    def write(self, do: Callable[..., Any], *args: Any) -> Any:
-        """Move runs along, as the controller would."""
-        return self.controller.write(do, self.controller.registry, *args)
-
-    def runs(self) -> list[Run]:
-        return self.reader.runs()
 
 
 @pytest.fixture
@@ -158,6 +124,79 @@ def test_a_run_that_ends_leaves_no_trace_of_running(site) -> None:
     assert "running" not in page.locator("main").inner_text().replace("Nothing is running", "")
 
 
+def test_a_second_thought_is_given_its_whole_time_again(site) -> None:
+    made = site()
+    made.write(a_run_and_a_queue, 0)
+    page = made.open("/health")
+    page.clock.install()
+    page.goto("/admin/training")
+    page.get_by_role("button", name="Cancel run").press("Enter")
+    sure = page.get_by_role("button", name="Press again to cancel")
+    sure.press("Escape")
+    page.clock.run_for(5_500)
+    page.get_by_role("button", name="Cancel run").press("Enter")
+    page.clock.run_for(1_000)
+    assert sure.is_visible()
+    page.clock.run_for(5_000)
+    expect(page.get_by_role("button", name="Cancel run")).to_be_visible()
+
+
+def test_a_cancel_that_was_taken_cannot_be_pressed_again(site) -> None:
+    made = site()
+    made.write(a_run_and_a_queue, 0)
+    page = made.open()
+    posted = []
+
+    def take(route: Route) -> None:
+        posted.append(route)
+        route.fulfill(json={"cancelled": False})
+
+    page.route("**/cancel", take)
+    button = page.locator("#active [data-cancel]")
+    button.press("Enter")
+    with page.expect_response("**/api/status"):
+        button.press("Enter")
+    expect(button).to_have_text("Cancelling…")
+    for _ in range(2):
+        button.press("Enter")
+    expect(button).to_have_text("Cancelling…")
+    assert len(posted) == 1
+
+
+def test_a_cancel_that_was_refused_can_be_pressed_again(site) -> None:
+    made = site()
+    made.write(a_run_and_a_queue, 0)
+    page = made.open()
+    page.route("**/cancel", lambda route: route.abort())
+    button = page.locator("#active [data-cancel]")
+    for _ in range(2):
+        button.press("Enter")
+    expect(page.locator("#cancel-problem")).to_contain_text("The server does not answer.")
+    expect(button).to_have_text("Cancel run")
+    page.unroute("**/cancel")
+    for _ in range(2):
+        button.press("Enter")
+    expect(page.locator(".run-card .status")).to_have_text("cancelling")
+
+
+def test_the_end_of_a_run_is_heard_also_when_the_next_one_begins_at_once(site) -> None:
+    made = site()
+    [run] = made.write(a_run_and_a_queue, 0)
+    page = made.open("/health")
+    page.clock.install()
+    page.goto("/admin/training")
+    expect(page.locator("#said")).to_have_text("sklearn-text on sentiment: fitting LogisticRegression")
+
+    def end_and_begin(registry: Registry) -> None:
+        Past(registry).move(run, State.ERROR, error="It broke.")
+        Past(registry).working(schemas=("topic",))
+
+    made.write(end_and_begin)
+    expect(page.locator("#said")).to_have_text("sklearn-text on sentiment has failed.")
+    page.clock.run_for(6_000)
+    expect(page.locator("#said")).to_have_text("sklearn-text on topic: fitting LogisticRegression")
+
+
 def test_a_run_that_is_being_cancelled_cannot_be_cancelled_again(site) -> None:
     made = site()
     made.write(a_run_and_a_queue, 0)
@@ -206,6 +245,39 @@ def test_a_start_without_an_answer_is_repeated_and_starts_nothing_twice(site) ->
     press_start(page)
     expect(page.locator("#start-said")).to_contain_text("Started.")
     assert (lost, len(made.runs())) == ([200], 1)
+
+
+BROKEN_OFF = [
+    (
+        503,
+        {"error": "The command was sent; it may have been taken.", "error_code": "x"},
+        "may have been taken",
+    ),
+    (502, {"message": "Bad gateway"}, "The server answered 502"),
+]
+
+
+@pytest.mark.parametrize(("status", "body", "said"), BROKEN_OFF)
+def test_a_start_that_was_broken_off_may_be_taken_and_starts_nothing_twice(
+    site, status: int, body: dict[str, str], said: str
+) -> None:
+    made = site()
+    page = made.open()
+    taken = []
+
+    def break_off_the_first(route: Route) -> None:
+        if route.request.method == "POST" and not taken:
+            taken.append(route.fetch().status)
+            route.fulfill(status=status, json=body)
+        else:
+            route.continue_()
+
+    page.route("**/admin/training/api/runs", break_off_the_first)
+    press_start(page)
+    expect(page.locator("#start-problem .notice")).to_contain_text(said)
+    press_start(page)
+    expect(page.locator("#start-said")).to_contain_text("Started.")
+    assert (taken, len(made.runs())) == ([200], 1)
 
 
 @pytest.mark.parametrize(
@@ -273,6 +345,26 @@ def test_a_backend_is_checked_beneath_its_menu(site) -> None:
     expect(page.get_by_text("Two cards, shared with others")).to_be_visible()
 
 
+def test_a_backend_is_checked_once_at_a_time_and_another_at_once(site) -> None:
+    page = site(backends=LAB).open()
+    asked: list[Route] = []
+    page.route("**/api/backends/*/check", lambda route: asked.append(route))
+    button = page.get_by_role("button", name="Check")
+    for _ in range(3):
+        button.press("Enter")
+    expect(page.locator("#check-report")).to_have_text("Checking local…")
+    page.get_by_label("Runs on").select_option("lab")
+    expect(button).not_to_have_attribute("aria-disabled", "true")
+    button.press("Enter")
+    expect(page.locator("#check-report")).to_have_text("Checking lab…")
+    assert [each.request.url.split("/")[-2] for each in asked] == ["local", "lab"]
+    with page.expect_response("**/local/check"):
+        asked[0].fulfill(json={"ok": True, "summary": "local", "checks": []})
+    expect(page.locator("#check-report")).to_have_text("Checking lab…")
+    asked[1].fulfill(json={"ok": False, "summary": "lab", "checks": []})
+    expect(page.locator("#check-report")).to_contain_text("A run could not start. lab")
+
+
 def test_a_lost_connection_is_told_and_found_again(site) -> None:
     made = site()
     [run] = made.write(a_run_and_a_queue, 0)
@@ -296,6 +388,30 @@ def test_without_the_stream_the_page_asks(site) -> None:
     expect(page.locator(".run-card")).to_contain_text("fitting LogisticRegression")
     expect(page.locator(".waiting-row")).to_contain_text("waiting #1")
     expect(page.locator("#connection")).to_be_empty()
+
+
+def test_a_page_that_was_hidden_in_between_asks_no_more_often(site) -> None:
+    page = site().open("/health")
+    page.clock.install()
+    asked: list[Route] = []
+
+    def hold_the_first(route: Route) -> None:
+        asked.append(route)
+        if len(asked) > 1:
+            route.continue_()
+
+    page.route("**/admin/training/api/stream", lambda route: route.abort())
+    page.route("**/admin/training/api/status", hold_the_first)
+    with page.expect_request("**/api/status"):
+        page.goto("/admin/training")
+    with page.expect_response("**/api/status"):
+        page.evaluate("['pagehide', 'pageshow'].forEach((each) => window.dispatchEvent(new Event(each)))")
+    with page.expect_response("**/api/status"):
+        asked[0].continue_()
+    before = len(asked)
+    page.clock.run_for(3_000)
+    page.evaluate("fetch('/health').then((answer) => answer.text())")
+    assert len(asked) - before == 1
 
 
 def test_a_controller_that_comes_up_is_told_and_then_no_more(site) -> None:

@@ -4,25 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from browser import NARROW, WIDE, chromium, page_of, served
-from playwright.sync_api import Browser, Page, expect
-from registry_link import RegistryLink
+from browser import NARROW, WIDE, Site, chromium, violations
+from playwright.sync_api import Browser, expect
 from run_history import begin, fail, folder_of, move, wait
 from scored_runs import long_labels, scored
 from whole_runs import MakeProject, OpenSession, ended, start
 
-from potato_ray.config import ProjectConfig
-from potato_ray.registry.reading import RegistryReader
 from potato_ray.registry.runs import Run
 from potato_ray.registry.states import State
-from potato_ray.server.app import create_app
-from potato_ray.server.context import ServerContext
 
-KEY = "fixture-admin-key"
 LONG_EVIDENCE = "\n".join(f"  File {n}: a_line_of_a_traceback_that_never_ends_{'x' * 150}" for n in range(60))
 
 
@@ -32,41 +24,10 @@ def browser() -> Iterator[Browser]:
         yield started
 
 
-class Site:
-    """A project, its server in a thread, and pages of its runs."""
-
-    def __init__(self, config: ProjectConfig, browser: Browser, stack: ExitStack) -> None:
-        self.config = config
-        self.browser = browser
-        self.stack = stack
-        self.controller = RegistryLink(config)
-        stack.callback(self.controller.close)
-        self.reader = RegistryReader(config.registry_path, project=config.annotation_task_name)
-        context = ServerContext(config, self.reader, self.controller, admin_key=KEY)
-        self.url = stack.enter_context(served(create_app(context)))
-
-    def open(self, run: Run, **look: Any) -> Page:
-        """The run's page, with its pictures loaded."""
-        page = self.stack.enter_context(
-            page_of(self.browser, self.url, extra_http_headers={"X-API-Key": KEY}, **look)
-        )
-        page.goto(f"/admin/training/runs/{run.run_id}")
-        return page
-
-    def say(self, run: Run, first: int, *events: dict[str, Any]) -> None:
-        registry = self.controller.registry
-        self.controller.write(registry.record_events, run.run_id, 1, first, list(events))
-
-
 @pytest.fixture
 def site(make_project: MakeProject, browser: Browser) -> Iterator[Callable[..., Site]]:
     with ExitStack() as stack:
         yield lambda name="review-sentiment", **training: Site(make_project(name, **training), browser, stack)
-
-
-def violations(page: Page) -> list[str]:
-    found = Axe().run(page).response["violations"]
-    return [f"{each['id']}: {[node['target'] for node in each['nodes']][:3]}" for each in found]
 
 
 def working(site: Site) -> Run:
@@ -193,6 +154,62 @@ def test_pre_labels_are_withdrawn_at_the_second_press(site) -> None:
     page.get_by_role("button", name="Press again to withdraw").press("Enter")
     expect(page.locator("main")).to_contain_text("None of its predictions is stored any more")
     assert list(made.reader.predictions(run.run_id)) == []
+
+
+def test_pre_labels_that_are_gone_are_told_of_when_the_page_cannot_be_drawn_anew(site) -> None:
+    made = site()
+    run = finished(made)
+    page = made.open(run)
+    page.route("**/admin/training/runs/*", lambda route: route.abort())
+    button = page.locator("#withdraw")
+    for _ in range(2):
+        button.press("Enter")
+    expect(page.locator("#withdraw-problem")).to_contain_text("pre-labels were withdrawn.")
+    expect(page.locator("#withdraw-problem")).to_contain_text("load it again")
+    expect(button).to_have_attribute("aria-disabled", "true")
+    assert list(made.reader.predictions(run.run_id)) == []
+
+
+def test_a_withdrawal_is_given_its_whole_time_to_be_thought_over_again(site) -> None:
+    made = site()
+    page = made.open("/health")
+    page.clock.install()
+    page.goto(f"/admin/training/runs/{finished(made).run_id}")
+    page.get_by_role("button", name="Withdraw pre-labels").press("Enter")
+    sure = page.get_by_role("button", name="Press again to withdraw")
+    sure.press("Escape")
+    page.clock.run_for(5_500)
+    page.get_by_role("button", name="Withdraw pre-labels").press("Enter")
+    page.clock.run_for(1_000)
+    assert sure.is_visible()
+
+
+def test_the_curves_of_a_long_run_that_has_ended_have_no_end_before_its_own(site) -> None:
+    made = site()
+    run = wait(made)
+    begin(made, run.run_id)
+    move(made, run.run_id, State.RUNNING)
+    steps = 20_500
+    made.say(run, 0, *({"event": "metric", "name": "loss", "value": 1.0, "step": n} for n in range(steps)))
+    move(made, run.run_id, State.ERROR, error="It broke.")
+    page = made.open(run)
+    expect(page.locator("#curves-drawn")).to_contain_text("20,500 steps")
+
+
+def test_a_run_that_begins_again_waits_without_a_time_and_draws_new_curves(site) -> None:
+    made = site()
+    run = wait(made)
+    begin(made, run.run_id)
+    loss = [{"event": "metric", "name": "loss", "value": 1.0, "step": step} for step in range(3)]
+    made.say(run, 0, *loss)
+    page = made.open(run)
+    expect(page.locator('[data-part="elapsed"]')).to_contain_text("for ")
+    expect(page.locator("#curves-drawn")).to_contain_text("3 steps")
+    move(made, run.run_id, State.QUEUED)
+    expect(page.locator('[data-part="elapsed"]')).to_have_text("")
+    begin(made, run.run_id)
+    made.say(run, 0, *loss[:2], attempt=made.reader.run(run.run_id).attempt)
+    expect(page.locator("#curves-drawn")).to_contain_text("2 steps")
 
 
 def test_every_picture_is_drawn_and_follows_the_readers_mode(site) -> None:

@@ -1,11 +1,11 @@
-"""The system's own Chromium, and a server in a thread for it to look at."""
+"""The system's own Chromium, and a project's server in a thread for it to look at."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import uvicorn
@@ -13,7 +13,15 @@ from axe_playwright_python.sync_playwright import Axe
 from fastapi import FastAPI
 from parts import need_command
 from playwright.sync_api import Browser, Page, expect, sync_playwright
+from registry_link import RegistryLink
 
+from potato_ray.config import ProjectConfig
+from potato_ray.registry.reading import RegistryReader
+from potato_ray.registry.runs import Run
+from potato_ray.server.app import create_app
+from potato_ray.server.context import ServerContext
+
+KEY = "fixture-admin-key"
 FLAGS = [
     "--headless",
     "--no-sandbox",
@@ -82,6 +90,40 @@ def served(app: FastAPI) -> Iterator[str]:
         server.should_exit = True
         thread.join(timeout=15)
         assert not thread.is_alive()
+
+
+class Site:
+    """A project, its server in a thread with a controller that trains nothing, and pages on it."""
+
+    def __init__(self, config: ProjectConfig, browser: Browser, stack: ExitStack) -> None:
+        self.config = config
+        self.browser = browser
+        self.stack = stack
+        self.controller = RegistryLink(config)
+        stack.callback(self.controller.close)
+        self.reader = RegistryReader(config.registry_path, project=config.annotation_task_name)
+        context = ServerContext(config, self.reader, self.controller, admin_key=KEY)
+        self.url = stack.enter_context(served(create_app(context)))
+
+    def open(self, where: str | Run = "/admin/training", *, admin: bool = True, **look: Any) -> Page:
+        """A page by its address, or that of a run."""
+        headers = {"X-API-Key": KEY} if admin else {}
+        page = self.stack.enter_context(page_of(self.browser, self.url, extra_http_headers=headers, **look))
+        page.goto(where if isinstance(where, str) else f"/admin/training/runs/{where.run_id}")
+        return page
+
+    def write(self, do: Callable[..., Any], *args: Any) -> Any:
+        """Move runs along, as the controller would."""
+        return self.controller.write(do, self.controller.registry, *args)
+
+    def say(self, run: Run, first: int, *events: dict[str, Any], attempt: int = 1) -> None:
+        """Events of a run's worker, the first of which is its number `first` from 0."""
+        self.controller.write(
+            self.controller.registry.record_events, run.run_id, attempt, first, list(events)
+        )
+
+    def runs(self) -> list[Run]:
+        return self.reader.runs()
 
 
 def violations(page: Page) -> list[str]:

@@ -7,7 +7,7 @@ const TIMEOUT_MS = 120_000;
 /** @typedef {{error: string, error_code: string, evidence?: string, next_step?: string}} Problem */
 
 /** The server did not answer at all. */
-export class Unreachable extends Error {}
+class Unreachable extends Error {}
 
 /** The server refused, and said why. */
 export class Refused extends Error {
@@ -34,7 +34,7 @@ export async function call(path, { method = "GET", body, headers = {}, signal } 
     cache: "no-store",
   });
   const said = await answer.json().catch(() => null);
-  if (!answer.ok) throw new Refused(answer.status, said ?? wordless(answer));
+  if (!answer.ok) throw new Refused(answer.status, typeof said?.error === "string" ? said : wordless(answer));
   return said;
 }
 

@@ -6,10 +6,20 @@ import { piece, problemNotice } from "./pieces.js";
 
 let newest = 0;
 
+/** @param {string} id */
+const byId = (id) => /** @type {HTMLElement} */ (document.getElementById(id));
+
+/** Another backend is chosen: what is known, or asked, about the last one is of no use. */
+export function forgetCheck() {
+  newest += 1;
+  byId("check").removeAttribute("aria-disabled");
+  byId("check-report").replaceChildren();
+}
+
 /** Show the report of a backend beneath the form's menu. @param {string} name */
 export async function checkBackend(name) {
-  const place = /** @type {HTMLElement} */ (document.getElementById("check-report"));
-  const button = /** @type {HTMLElement} */ (document.getElementById("check"));
+  const [place, button] = [byId("check-report"), byId("check")];
+  if (button.getAttribute("aria-disabled") === "true") return;
   const mine = ++newest;
   button.setAttribute("aria-disabled", "true");
   place.replaceChildren(piece("p", { class: "soft" }, `Checking ${name}…`));
@@ -21,9 +31,7 @@ export async function checkBackend(name) {
   }
   if (mine !== newest) return;
   button.removeAttribute("aria-disabled");
-  // Somebody may have chosen another backend meanwhile.
-  const chosen = /** @type {HTMLSelectElement} */ (document.getElementById("backend")).value;
-  place.replaceChildren(...(chosen === name ? [shown] : []));
+  place.replaceChildren(shown);
 }
 
 /** @param {any} report */

@@ -2,7 +2,7 @@
 /** The form that starts a run. */
 
 import { Refused, call, problemOf } from "./api.js";
-import { checkBackend } from "./check.js";
+import { checkBackend, forgetCheck } from "./check.js";
 import { clearErrors, showError, showFirst } from "./form_errors.js";
 import { piece, problemNotice, say } from "./pieces.js";
 
@@ -35,7 +35,7 @@ class StartForm {
     control("scheme").addEventListener("change", () => show("of-scheme", control("scheme").value));
     control("backend").addEventListener("change", () => {
       show("of-backend", control("backend").value);
-      document.getElementById("check-report")?.replaceChildren();
+      forgetCheck();
     });
     document.getElementById("check")?.addEventListener("click", () => void checkBackend(control("backend").value));
     form.addEventListener("input", () => (this.key = newKey()));
@@ -104,8 +104,9 @@ class StartForm {
 
   /** @param {unknown} error */
   refused(error) {
-    // Without an answer the run may have been started: the same key finds it again.
-    if (error instanceof Refused) this.key = newKey();
+    // Without an answer, or with one that the server (or a proxy) broke off, the run may have been started:
+    // the same key finds it again.
+    if (error instanceof Refused && error.status < 500) this.key = newKey();
     const problem = problemOf(error);
     if (this.showAtField(problem)) return showFirst(this.form);
     document.getElementById("start-problem")?.replaceChildren(problemNotice(problem));

@@ -2,9 +2,8 @@
 /** The section `Now`: what runs and what waits, drawn from one status and nothing else. */
 
 import { notice, piece, say } from "./pieces.js";
-import { duration, number } from "./wording.js";
+import { duration, number, progressWords } from "./wording.js";
 
-const SAY_EVERY_MS = 6_000;
 const RUNS = "/admin/training/runs/";
 
 /** @param {string} id */
@@ -49,7 +48,7 @@ function remove(child) {
   if (focused) focusHeading();
 }
 
-export function focusHeading() {
+function focusHeading() {
   const heading = byId("now-heading");
   heading.tabIndex = -1;
   heading.focus();
@@ -68,7 +67,7 @@ function fresh(template, run) {
 }
 
 /** @param {any} run */
-export const nameOf = (run) => `${run.trainer} on ${run.schemas.join(", ")}`;
+const nameOf = (run) => `${run.trainer} on ${run.schemas.join(", ")}`;
 
 /** @param {HTMLElement} card @param {any} run */
 function fillCard(card, run) {
@@ -114,13 +113,7 @@ function fillMeter(card, run) {
   const progress = /** @type {HTMLProgressElement} */ (part(card, "progress"));
   progress.max = run.total;
   progress.value = run.current;
-  say(part(card, "figures"), figuresOf(run));
-}
-
-/** @param {any} run */
-function figuresOf(run) {
-  const left = run.eta_s === null ? "" : `, about ${duration(run.eta_s)} left`;
-  return `${number(run.current)} of ${number(run.total)}${left}`;
+  say(part(card, "figures"), progressWords(run));
 }
 
 /** @param {HTMLElement} list @param {Record<string, unknown>} metrics */
@@ -170,23 +163,6 @@ export function endSentence(run) {
   const score = headline ? `: held-out ${headline.split} ${headline.metric} ${headline.value.toFixed(3)}` : "";
   const ended = { success: "has finished", error: "has failed", cancelled: "was cancelled" }[run.status];
   return `${nameOf(run)} ${ended ?? "was interrupted"}${score}.`;
-}
-
-let spokenAt = 0;
-/** @type {ReturnType<typeof setTimeout> | undefined} */
-let later;
-
-/**
- * For those who listen: what changed, at most every few seconds, and only the newest.
- * @param {string} text @param {{now?: boolean}} [how]
- */
-export function announce(text, { now = false } = {}) {
-  clearTimeout(later);
-  const wait = now ? 0 : Math.max(0, spokenAt + SAY_EVERY_MS - Date.now());
-  later = setTimeout(() => {
-    spokenAt = Date.now();
-    say(byId("said"), text);
-  }, wait);
 }
 
 /** @param {any} status */

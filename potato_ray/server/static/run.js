@@ -3,27 +3,19 @@
 
 import { Refused, call } from "./api.js";
 import { cancelButtons } from "./cancel.js";
+import { isKnown, showConnection } from "./connection.js";
 import { piece, say } from "./pieces.js";
 import { Curves } from "./run_curves.js";
 import { follow } from "./stream.js";
 import { localTimes } from "./times.js";
 import { withdrawButton } from "./withdraw.js";
-import { duration, number } from "./wording.js";
+import { duration, number, progressWords } from "./wording.js";
 
 const LOG_LINES = 200;
 const PAGE = 1_000;
-const MOST_PAGES = 20;
 const DRAW_EVERY_MS = 500;
 const AGAIN_MS = 3_000;
 const ENDED = new Set(["success", "error", "cancelled", "interrupted"]);
-
-/** @type {Record<string, string>} */
-const CONNECTION = {
-  live: "",
-  polling: "",
-  lost: "Connection lost, trying again. What is shown here may be old.",
-  "logged-out": "You are logged out. Load this page again to log in.",
-};
 
 /** @param {string} id */
 const byId = (id) => document.getElementById(id);
@@ -40,6 +32,7 @@ class Events {
     this.curves = new Curves();
     this.last = 0;
     this.logged = 0;
+    this.attempt = 0;
     this.busy = false;
     this.drawAt = 0;
   }
@@ -57,16 +50,17 @@ class Events {
     else this.use(event);
   }
 
-  /** Fetch what is new. */
+  /** Fetch all that is new: however long the run, its curves have no gap. */
   async catchUp() {
     if (this.busy) return;
     this.busy = true;
     try {
-      for (let pages = 0; pages < MOST_PAGES; pages += 1) {
-        const { events } = await call(`${path}/events?after=${this.last}&limit=${PAGE}`);
+      let before;
+      do {
+        before = this.last;
+        const { events } = await call(`${path}/events?after=${before}&limit=${PAGE}`);
         for (const event of events) if (event.id > this.last) this.use(event);
-        if (events.length < PAGE) break;
-      }
+      } while (this.last >= before + PAGE);
     } catch {
       // The next status, or the next event, tries again.
     } finally {
@@ -77,6 +71,11 @@ class Events {
   /** @param {any} event */
   use(event) {
     this.last = event.id;
+    if (event.attempt > this.attempt) {
+      // A new attempt trains from the beginning, and so do its curves.
+      this.attempt = event.attempt;
+      this.curves = new Curves();
+    }
     if (event.event === "metric") this.curves.add(event);
     if (event.id > this.logged) {
       this.logged = event.id;
@@ -145,8 +144,7 @@ let since;
 
 /** Nothing is counted on while nobody knows whether the run goes on. */
 function drawElapsed() {
-  const known = since !== undefined && !document.body.classList.contains("stale");
-  say(part("elapsed"), known && since !== undefined ? `for ${duration((performance.now() - since) / 1000)}` : "");
+  say(part("elapsed"), since !== undefined && isKnown() ? `for ${duration((performance.now() - since) / 1000)}` : "");
 }
 
 /** @param {any} waiting */
@@ -154,6 +152,9 @@ function drawWaiting({ position }) {
   const label = position ? `waiting #${position}` : "waiting for an agent";
   drawStatus("queued", label);
   say(part("step"), label);
+  // It may have left the queue before, and come back.
+  since = undefined;
+  drawElapsed();
   drawMeter({ total: 0, current: 0, eta_s: null });
   speak(label);
 }
@@ -167,16 +168,16 @@ function drawStatus(status, label) {
 }
 
 /** @param {{total: number, current: number, eta_s: number | null}} working */
-function drawMeter({ total, current, eta_s }) {
+function drawMeter(working) {
   const progress = /** @type {HTMLProgressElement | null} */ (part("progress"));
   if (!progress) return;
-  progress.hidden = !(total > 0);
-  if (total > 0) {
-    progress.max = total;
-    progress.value = current;
+  const known = working.total > 0;
+  progress.hidden = !known;
+  if (known) {
+    progress.max = working.total;
+    progress.value = working.current;
   }
-  const left = eta_s === null ? "" : `, about ${duration(eta_s)} left`;
-  say(part("figures"), total > 0 ? `${number(current)} of ${number(total)}${left}` : "");
+  say(part("figures"), known ? progressWords(working) : "");
 }
 
 /** @param {Record<string, unknown>} metrics */
@@ -259,7 +260,7 @@ function begin() {
   localTimes();
   events.attach();
   const live = byId("run")?.dataset.live === "yes";
-  withdrawButton(run, (count) => void showAnew(`${count} pre-labels were withdrawn.`));
+  withdrawButton(run, showAnew);
   if (!live) {
     follower?.stop();
     // A run without a picture of its curves: one that failed or was stopped.
@@ -275,10 +276,7 @@ function begin() {
     {
       onStatus: (/** @type {any} */ status) => document.querySelector('#run[data-live="yes"]') && onStatus(status),
       onRun: (/** @type {any} */ event) => events.take(event),
-      onConnection(/** @type {string} */ how) {
-        say(byId("connection"), CONNECTION[how]);
-        document.body.classList.toggle("stale", Boolean(CONNECTION[how]));
-      },
+      onConnection: showConnection,
     },
     run,
   );

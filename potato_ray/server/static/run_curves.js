@@ -55,7 +55,7 @@ function thin(curve) {
 
 /** @param {string} name @param {Curve} curve */
 function figure(name, curve) {
-  const words = `${curve.n} steps, from ${number(curve.first)} to ${number(curve.last)}, least ${number(curve.least)}, most ${number(curve.most)}`;
+  const words = `${number(curve.n)} steps, from ${number(curve.first)} to ${number(curve.last)}, least ${number(curve.least)}, most ${number(curve.most)}`;
   const caption = piece("figcaption", {}, name);
   const svg = drawing(curve);
   svg.setAttribute("role", "img");

@@ -36,6 +36,9 @@ class Follower {
     this.poll = undefined;
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     this.silence = undefined;
+    /** A chain of polls is under way; `round` tells it from those that were given up. */
+    this.polling = false;
+    this.round = 0;
     this.on = false;
     this.over = false;
     this.asked = 0;
@@ -70,6 +73,7 @@ class Follower {
   }
 
   open() {
+    this.close();
     const source = new EventSource(this.stream);
     this.source = source;
     source.addEventListener("status", (event) => this.heard(JSON.parse(event.data)));
@@ -84,16 +88,20 @@ class Follower {
   close() {
     this.source?.close();
     this.source = null;
-    clearTimeout(this.poll);
     clearTimeout(this.silence);
-    this.poll = this.silence = undefined;
+    this.endPolling();
+  }
+
+  endPolling() {
+    this.round += 1;
+    this.polling = false;
+    clearTimeout(this.poll);
   }
 
   /** @param {any} status */
   heard(status) {
     this.asked += 1;
-    clearTimeout(this.poll);
-    this.poll = undefined;
+    this.endPolling();
     this.listen();
     this.tell.onConnection("live");
     this.tell.onStatus(status);
@@ -110,22 +118,22 @@ class Follower {
     this.source = null;
     clearTimeout(this.silence);
     this.streamFailedAt = Date.now();
-    if (this.on && this.poll === undefined) this.ask();
+    if (this.on && !this.polling) void this.ask();
   }
 
   async ask() {
-    this.poll = setTimeout(() => {}, 0);
+    this.polling = true;
+    const mine = this.round;
     const how = await this.refresh();
-    if (!this.on || this.source) return;
+    if (mine !== this.round) return;
     this.tell.onConnection(how);
     this.poll = setTimeout(() => this.next(how), POLL_MS);
   }
 
   /** @param {string} how */
   next(how) {
-    this.poll = undefined;
     const due = Date.now() - this.streamFailedAt > STREAM_AGAIN_MS;
     if (how === "polling" && due) this.open();
-    else this.ask();
+    else void this.ask();
   }
 }

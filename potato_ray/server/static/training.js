@@ -1,21 +1,14 @@
 // @ts-check
 /** The Training page. */
 
+import { announce } from "./announce.js";
 import { cancelButtons } from "./cancel.js";
+import { isKnown, showConnection } from "./connection.js";
 import { startForm } from "./form.js";
-import { announce, drawEnded, drawNow, endSentence, stepSentence, tickEverySecond } from "./now.js";
-import { say } from "./pieces.js";
+import { drawEnded, drawNow, endSentence, stepSentence, tickEverySecond } from "./now.js";
 import { takeRuns } from "./runs_table.js";
 import { follow } from "./stream.js";
 import { localTimes } from "./times.js";
-
-/** @type {Record<string, string>} */
-const CONNECTION = {
-  live: "",
-  polling: "",
-  lost: "Connection lost, trying again. What is shown here may be old.",
-  "logged-out": "You are logged out. Load this page again to log in.",
-};
 
 /** @type {string | undefined} */
 let runsDrawn;
@@ -34,7 +27,7 @@ function onStatus(status) {
   lastEnded = ended;
   refreshRuns(status);
   const sentence = stepSentence(status);
-  if (sentence && sentence !== spoken) announce(sentence);
+  if (sentence !== spoken) announce(sentence);
   spoken = sentence;
 }
 
@@ -50,14 +43,8 @@ function refreshRuns(status) {
 }
 
 localTimes();
-const follower = follow({
-  onStatus,
-  onConnection(how) {
-    say(document.getElementById("connection"), CONNECTION[how]);
-    document.body.classList.toggle("stale", Boolean(CONNECTION[how]));
-  },
-});
-tickEverySecond(() => !document.body.classList.contains("stale"));
+const follower = follow({ onStatus, onConnection: showConnection });
+tickEverySecond(isKnown);
 startForm({ onStarted: () => void follower.refresh() });
 cancelButtons(
   /** @type {HTMLElement} */ (document.getElementById("now")),

@@ -20,6 +20,12 @@ function longer(whole) {
 /** @param {number} value */
 const two = (value) => String(value).padStart(2, "0");
 
+/** How far a step is. @param {{total: number, current: number, eta_s: number | null}} run */
+export function progressWords({ total, current, eta_s }) {
+  const left = eta_s === null ? "" : `, about ${duration(eta_s)} left`;
+  return `${number(current)} of ${number(total)}${left}`;
+}
+
 /** @param {unknown} value */
 export function number(value) {
   if (typeof value !== "number") return String(value);
