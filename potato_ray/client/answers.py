@@ -68,6 +68,14 @@ class Answer:
         return max(0.0, (at - datetime.now(UTC)).total_seconds())
 
 
+def parsed(text: bytes | str) -> Any:
+    """What JSON stands for. Raises ValueError, also for what is nested too deeply to be read."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("It is nested too deeply.") from None
+
+
 def failure_of(answer: Answer) -> ClientError | None:
     """The error that an answer stands for; None when it is a good one."""
     if answer.is_good:
@@ -108,7 +116,7 @@ def _kind(status: int, problem: Mapping[str, Any]) -> type[ClientError]:
 def _problem(answer: Answer) -> Mapping[str, Any]:
     """The members of a problem answer; empty when it is none of ours."""
     try:
-        body = json.loads(answer.body)
+        body = parsed(answer.body)
     except ValueError:
         return {}
     return body if isinstance(body, Mapping) and "error_code" in body else {}
@@ -117,8 +125,8 @@ def _problem(answer: Answer) -> Mapping[str, Any]:
 def json_of(answer: Answer) -> Any:
     """The JSON in a good answer. Raises ProtocolError."""
     try:
-        return json.loads(answer.body)
-    except (ValueError, RecursionError):
+        return parsed(answer.body)
+    except ValueError:
         raise not_ours(answer, "JSON") from None
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
+
+from potato_ray.client.failures import BadRequest
+
+_KEY_FORM = re.compile(r"[!-~]{1,255}")
 
 API = "/admin/training/api"
 JSON = "application/json"
@@ -67,8 +72,15 @@ def start(
 ) -> Call:
     """A start; the server answers a second one with the same key with the same run.
 
-    None makes a key of its own, so that a start whose answer was lost may be repeated.
+    None makes a key of its own, so that a start whose answer was lost may be repeated. Raises BadRequest
+    for a key that the server does not take.
     """
+    if idempotency_key is not None and not _KEY_FORM.fullmatch(idempotency_key):
+        raise BadRequest(
+            "The idempotency_key is not of the form that a server takes.",
+            evidence=f"It is {idempotency_key[:80]!r}, with {len(idempotency_key)} characters.",
+            next_step="Use 1 to 255 printable ASCII characters without blanks, or none for a key of its own.",
+        )
     body: dict[str, Any] = {
         "trainer": trainer,
         "schemas": schemas if isinstance(schemas, str) else list(schemas),

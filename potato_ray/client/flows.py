@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypeVar
 
 from potato_ray import errors
 from potato_ray.client import calls
-from potato_ray.client.answers import json_of, list_of, not_ours, require
+from potato_ray.client.answers import json_of, list_of, not_ours, parsed, require
 from potato_ray.client.calls import Call
 from potato_ray.client.effects import Flow, Show, pause, read
 from potato_ray.client.failures import ProtocolError, ServerUnavailable
@@ -115,7 +114,7 @@ def _next_piece(run_id: str, shown: int) -> Flow[bytes | None]:
 
 def _prediction(line: bytes) -> Prediction:
     try:
-        return Prediction.from_json(json.loads(line))
+        return Prediction.from_json(parsed(line))
     except ValueError:
         raise ProtocolError(
             "A line of the predictions is no JSON.",

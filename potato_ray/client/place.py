@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 import warnings
 from dataclasses import dataclass, field
 
@@ -12,22 +13,33 @@ from potato_ray.client.failures import ClientError, KeyInTheClear
 
 
 class Key:
-    """The admin key. Nothing that prints a Key shows it."""
+    """The admin key, which is sent in UTF-8. Nothing that prints a Key shows it."""
 
     def __init__(self, value: str) -> None:
-        if not (value.isascii() and value.isprintable()):
-            raise ClientError(
-                "The admin key has characters that no HTTP header can carry.",
-                code="key_unusable",
-                next_step="Use a key of printable ASCII characters, without line breaks.",
-            )
-        self._value = value
+        try:
+            # As the server does: bytes of the environment that are no UTF-8 stay what they are.
+            self._value = value.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError:
+            raise _unusable() from None
+        if _CONTROL.search(self._value):
+            raise _unusable()
 
     def __repr__(self) -> str:
         return "Key(...)"
 
-    def header(self) -> dict[str, str]:
+    def header(self) -> dict[str, bytes]:
         return {"X-API-Key": self._value}
+
+
+_CONTROL = re.compile(rb"[\x00-\x1f\x7f]")
+
+
+def _unusable() -> ClientError:
+    return ClientError(
+        "The admin key has characters that no HTTP header can carry.",
+        code="key_unusable",
+        next_step="Use a key without line breaks and other control characters.",
+    )
 
 
 @dataclass(frozen=True)

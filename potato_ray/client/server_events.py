@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from potato_ray.client.answers import parsed
 from potato_ray.client.failures import ProtocolError
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
@@ -23,7 +23,7 @@ class ServerEvent:
     def json(self) -> Any:
         """The data as JSON; None when it is not."""
         try:
-            return json.loads(self.data)
+            return parsed(self.data)
         except ValueError:
             return None
 

@@ -38,7 +38,7 @@ class Wire:
         """The request of a call. Raises BadRequest when its body is not JSON."""
         limit_s = self.limit_s(call)
         timeout = httpx.Timeout(limit_s, connect=min(self.timeout_s, limit_s, CONNECT_S))
-        headers = {"Accept": call.accept, "User-Agent": _AGENT, **call.headers}
+        headers: dict[str, str | bytes] = {"Accept": call.accept, "User-Agent": _AGENT, **call.headers}
         if self.place.key is not None:
             headers.update(self.place.key.header())
         content = None
@@ -50,7 +50,7 @@ class Wire:
             call.method,
             self.place.url + call.path,
             params=dict(call.params) or None,
-            headers=headers,
+            headers=[(name.encode(), _header(value)) for name, value in headers.items()],
             content=content,
             extensions={"timeout": timeout.as_dict()},
         )
@@ -62,6 +62,12 @@ class Wire:
             return _unavailable("server_unreachable", f"No server can be reached at {self.place.url}.", said)
         if isinstance(error, httpx.TimeoutException):
             return self.too_slow(call)
+        if isinstance(error, httpx.LocalProtocolError):
+            return BadRequest(
+                "The request cannot be sent as it is.",
+                evidence=said,
+                next_step="Look at what was given for it: headers take no control characters.",
+            )
         if isinstance(error, httpx.TransportError):
             return _unavailable("connection_lost", f"The connection to {self.place.url} was lost.", said)
         return ProtocolError(
@@ -118,6 +124,10 @@ def _unavailable(code: str, message: str, evidence: str) -> ServerUnavailable:
 def answer_of(response: httpx.Response, body: bytes = b"") -> Answer:
     headers = {name.lower(): value for name, value in response.headers.items()}
     return Answer(response.status_code, headers, body)
+
+
+def _header(value: str | bytes) -> bytes:
+    return value if isinstance(value, bytes) else value.encode("utf-8", "replace")
 
 
 def _json(body: Any) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import pickle
 import socket
 import warnings
@@ -24,12 +25,16 @@ from potato_ray.client import (
     KeyInTheClear,
     NotFound,
     ProtocolError,
+    Run,
+    RunRecord,
     ServerError,
     ServerUnavailable,
     StartRefused,
     TooManyRequests,
+    flows,
 )
-from potato_ray.client.calls import CONTROLLER_S
+from potato_ray.client.calls import CONTROLLER_S, Call
+from potato_ray.client.server_events import ServerEvent
 
 SECRET = "s3cret-key-that-nobody-sees"
 
@@ -197,12 +202,55 @@ def test_what_is_no_address_is_refused(url: str) -> None:
     assert refused.value.code == "bad_url"
 
 
-@pytest.mark.parametrize("key", ["two\nlines", "clé", "a\0b"])
+@pytest.mark.parametrize("key", ["two\nlines", "a\0b", "a\x7fb", "half \ud800 of one"])
 def test_a_key_that_no_header_carries_is_refused_without_showing_it(key: str) -> None:
     with pytest.raises(ClientError) as refused:
         Client("http://127.0.0.1:1", key)
     assert refused.value.code == "key_unusable"
     assert key not in str(refused.value)
+
+
+def test_a_key_beyond_ascii_is_sent_in_utf_8(project: ServedProject) -> None:
+    project.app.state.keeper._key = "schlüssel 鍵".encode()
+    with Client(project.url, "schlüssel 鍵") as client:
+        assert client.runs() == []
+
+
+def test_a_key_of_the_environment_that_is_no_utf_8_is_sent_as_it_is(
+    project: ServedProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(os.environb, b"POTATO_ADMIN_API_KEY", b"schl\xfcssel")
+    project.app.state.keeper._key = b"schl\xfcssel"
+    with Client(project.url) as client:
+        assert client.runs() == []
+
+
+def test_what_no_request_can_hold_is_no_lost_connection(project: ServedProject) -> None:
+    with Client(project.url, KEY) as client:
+        sent = Call("GET", "/health", headers={"X-Odd": "two\nlines"})
+        with pytest.raises(BadRequest, match="cannot be sent as it is"):
+            client._driver.run(flows.plain(sent, client._patience))
+
+
+DEEP = "[" * 100_000
+
+
+@pytest.mark.parametrize("status", [200, 400, 500])
+def test_an_answer_that_is_nested_too_deeply_is_no_answer_of_ours(status: int) -> None:
+    failure = status_error(httpx.Response(status, content=DEEP))
+    assert failure.status == status
+    assert "begins with: [[" in failure.evidence
+
+
+def test_a_prediction_that_is_nested_too_deeply_is_said() -> None:
+    headers = {"content-type": "application/x-ndjson"}
+    answer = httpx.Response(200, content=DEEP + "\n", headers=headers)
+    with client_of(Replies(answer)) as client, pytest.raises(ProtocolError, match="is no JSON"):
+        list(Run(client._driver, client._patience, RunRecord("r")).predictions())
+
+
+def test_an_event_that_is_nested_too_deeply_holds_nothing() -> None:
+    assert ServerEvent("status", DEEP, "1").json() is None
 
 
 def test_a_servers_address_may_have_a_path() -> None:

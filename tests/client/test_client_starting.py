@@ -147,6 +147,12 @@ def test_a_parameter_that_is_no_json_is_refused_before_anything_is_sent(value: o
         client.train("t", "s", {"C": value})
 
 
+@pytest.mark.parametrize("key", ["", "two words", "schlüssel", "a\nb", "k" * 256])
+def test_a_key_that_no_server_takes_is_refused_before_anything_is_sent(key: str) -> None:
+    with client_of(Replies()) as client, pytest.raises(BadRequest, match="idempotency_key"):
+        client.train("t", "s", idempotency_key=key)
+
+
 COMMANDS: list[Callable[[Client], object]] = [
     lambda client: run_of(client).cancel(),
     lambda client: run_of(client).withdraw_predictions(),
