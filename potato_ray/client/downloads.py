@@ -20,6 +20,7 @@ from potato_ray.client.patience import Patience
 from potato_ray.client.records import Artifact
 
 REQUESTS_A_FILE = 5
+"""In a row that bring nothing new; the first of them may have brought something."""
 _STRANGE = re.compile(r"[\x00-\x1f\x7f\\]")
 
 
@@ -32,10 +33,11 @@ def download(
     """
     listed = yield from several(Artifact, calls.artifacts(run_id), "artifacts", patience)
     names = _chosen(run_id, [each.path for each in listed], wanted)
+    sizes = {each.path: each.bytes for each in listed}
     root = Path(folder)
     targets = [(name, destination(root, name)) for name in names]
     for name, path in targets:
-        yield from _Download(run_id, name, path, patience).fetch()
+        yield from _Download(run_id, name, path, patience, sizes[name]).fetch()
     return [path for _, path in targets]
 
 
@@ -80,12 +82,16 @@ def _unsafe(name: str, evidence: str) -> UnsafePath:
 
 @dataclass
 class _Download:
-    """One file: into a .part file beside it, which gets its name when it is complete."""
+    """One file: into a .part file beside it, which gets its name when it is complete.
+
+    `size` is in bytes, as it was listed; an answer that tells its own counts more, as a file may change.
+    """
 
     run_id: str
     name: str
     path: Path
     patience: Patience
+    size: int | None
     etag: str = ""
     received: int = 0
 
@@ -100,13 +106,17 @@ class _Download:
             part.unlink(missing_ok=True)
 
     def _fill(self, file: BinaryIO) -> Flow[None]:
-        """Write the file, going on where the connection broke off, in at most REQUESTS_A_FILE requests."""
-        for requests_left in reversed(range(REQUESTS_A_FILE)):
+        """Write the file, going on where the connection broke off as long as that brings it forward."""
+        left, most = REQUESTS_A_FILE, 0
+        while True:
             try:
                 yield from self._take(file)
                 return
             except ServerUnavailable:
-                if not requests_left:
+                if self.received > most:
+                    left, most = REQUESTS_A_FILE, self.received
+                left -= 1
+                if not left:
                     raise
 
     def _take(self, file: BinaryIO) -> Flow[None]:
@@ -119,9 +129,32 @@ class _Download:
         elif not answer.headers.get("content-range", "").startswith(f"bytes {self.received}-"):
             raise not_ours(answer, f"the part from byte {self.received} on")
         self.etag = _strong(answer)
+        size = _told_size(answer)
         while (piece := (yield from read())) is not None:
             yield from do(partial(file.write, piece))
             self.received += len(piece)
+        self._check(self.size if size is None else size)
+
+    def _check(self, size: int | None) -> None:
+        """Raises ServerUnavailable for an answer that ended early and did not say so."""
+        if isinstance(size, int) and self.received < size:
+            raise ServerUnavailable(
+                f"The file {self.name} came only in part.",
+                code="connection_lost",
+                evidence=f"{self.received} of its {size} bytes have come.",
+                next_step="Try again.",
+            )
+
+
+def _told_size(answer: Answer) -> int | None:
+    """The size of the whole file, in bytes, where an answer tells it."""
+    if answer.status == 206:
+        told = answer.headers.get("content-range", "").rpartition("/")[2]
+    elif answer.headers.get("content-encoding", "identity") == "identity":
+        told = answer.headers.get("content-length", "")
+    else:
+        told = ""  # that would be the size on its way
+    return int(told) if told.isascii() and told.isdigit() and len(told) < 20 else None
 
 
 def _strong(answer: Answer) -> str:

@@ -123,13 +123,47 @@ def test_a_file_that_has_changed_meanwhile_begins_anew(tmp_path: Path) -> None:
     assert fetched(changing, tmp_path) == b"abc"
 
 
-def test_a_download_that_breaks_off_again_and_again_leaves_nothing(tmp_path: Path) -> None:
-    server = FileServer(b"0123456789", size=1)
+def test_a_download_goes_on_as_long_as_each_request_brings_something(tmp_path: Path) -> None:
+    server = FileServer(b"0123456789" * 3, size=1)
+    assert fetched(server, tmp_path) == b"0123456789" * 3
+    assert len(server.ranges) == 30
+
+
+@pytest.mark.parametrize(
+    ("size", "etag"), [(0, '"one"'), (1, ""), (1, 'W/"weak"')], ids=["nothing comes", "no tag", "a weak tag"]
+)
+def test_a_download_that_breaks_off_and_comes_no_further_leaves_nothing(
+    tmp_path: Path, size: int, etag: str
+) -> None:
+    server = FileServer(b"0123456789", size=size, etag=etag)
     with pytest.raises(ServerUnavailable) as cut:
         fetched(server, tmp_path / "home")
     assert cut.value.code == "connection_lost"
     assert len(server.ranges) == 5
     assert files_in(tmp_path / "home") == {}
+
+
+def test_an_answer_that_ends_early_without_a_word_is_not_the_whole_file(tmp_path: Path) -> None:
+    head = b"HTTP/1.0 200 OK\r\nContent-Type: application/octet-stream\r\n\r\n"
+    listing = http_answer(b'{"artifacts": [{"path": "f", "bytes": 14}]}')
+    with ScriptedServer([listing, *[head + b"half of"] * 5]) as server, Client(server.url) as client:
+        run = Run(client._driver, client._patience, RECORD)
+        with pytest.raises(ServerUnavailable, match="7 of its 14 bytes"):
+            run.download(folder=tmp_path / "home")
+    assert files_in(tmp_path / "home") == {}
+
+
+def test_a_part_that_is_shorter_than_what_is_missing_is_gone_on_from(tmp_path: Path) -> None:
+    server = FileServer(b"0123456789", size=3)
+
+    def partly(request: httpx.Request) -> httpx.Response:
+        answer = server(request)
+        if answer.status_code == 206:
+            piece = server.body[int(request.headers["range"][6:-1]) :][:3]
+            return httpx.Response(206, headers=answer.headers, content=piece)
+        return answer
+
+    assert fetched(partly, tmp_path) == b"0123456789"
 
 
 def test_a_part_from_elsewhere_is_no_part_of_the_file(tmp_path: Path) -> None:
