@@ -13,7 +13,8 @@ from pathlib import Path
 
 _BEFORE = r"(?<![\w.…~/-])"
 _ENDS = r"""(?=[\s/'"`:;,()<>\[\]{}|&?*=!#…]|\.?$|\.\s)"""
-_URL = r"\b(?!file:)[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"<>]+"
+# Of limited length: each word of a text may begin one, and must not be read to the text's end for it.
+_URL = r"\b(?!file:)[A-Za-z][A-Za-z0-9+.-]{0,20}://[^\s'\"<>]+"
 _ROUTE = (
     rf"{_BEFORE}/(?:admin/(?:training|login|logout|model-review)|api/training|health|openapi\.json|static)"
     rf"{_ENDS}[^\s'\"<>]*"
@@ -30,10 +31,22 @@ _PATHS = re.compile(f"{_QUOTED}|(?P<kept>{_URL}|{_ROUTE})|{_BARE}")
 
 
 def hide_paths(text: str, project: Path) -> str:
-    """`text` without a path outside the project. `project` is the project's folder, absolute."""
+    """`text` without a path outside the project. `project` is the project's folder, absolute.
+
+    Takes time in proportion to the length of the text, whatever it holds.
+    """
+    return (_remembered if len(text) <= _REMEMBERED_MAX else _without_paths)(text, project)
+
+
+def _without_paths(text: str, project: Path) -> str:
     for inside, folder, name in _of_project(project):
         text = folder.sub(f"…/{name}", inside.sub("", text))
     return _PATHS.sub(_hidden, text)
+
+
+_REMEMBERED_MAX = 2000
+"""Characters of a text whose outcome is kept: a run's warnings are told again with each status."""
+_remembered = lru_cache(maxsize=512)(_without_paths)
 
 
 @lru_cache(maxsize=8)

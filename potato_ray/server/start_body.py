@@ -13,6 +13,10 @@ from potato_ray.errors import StartRefused
 from potato_ray.server.answers import StartBody
 
 KNOWN = tuple(StartBody.model_fields)
+TOLD = 10
+"""The most faults of one body that its answer names."""
+NAME_TOLD = 60
+"""Characters of a name that are told."""
 REQUEST_BODY: dict[str, Any] = {
     "requestBody": {
         "required": True,
@@ -46,9 +50,9 @@ def checked(body: dict[str, Any]) -> StartBody:
     unknown = [name for name in body if name not in KNOWN]
     if unknown:
         raise _malformed(
-            f"A start does not take {listed(unknown, 'and')}.",
+            f"A start does not take {_told(unknown)}.",
             f"It takes {listed(KNOWN, 'and')}.",
-            " ".join(filter(None, map(_suggestion, unknown))),
+            " ".join(filter(None, map(_suggestion, unknown[:TOLD]))),
         )
     for name, (code, message, next_step) in _NEEDED.items():
         if body.get(name) in (None, "", []):
@@ -60,11 +64,23 @@ def checked(body: dict[str, Any]) -> StartBody:
 
 
 def _found(error: ValidationError) -> str:
-    return " ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}." for each in error.errors())
+    found = error.errors()
+    told = [f"{'.'.join(_short(str(at)) for at in each['loc'])}: {each['msg']}." for each in found[:TOLD]]
+    return " ".join([*told, f"And {len(found) - TOLD} more."] if len(found) > TOLD else told)
+
+
+def _told(names: list[str]) -> str:
+    """The names that a body had, in a sentence of limited length."""
+    told = [_short(name) for name in names[:TOLD]]
+    return listed([*told, f"{len(names) - TOLD} more"] if len(names) > TOLD else told, "and")
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= NAME_TOLD else f"{name[:NAME_TOLD]}…"
 
 
 def _suggestion(name: str) -> str:
-    near = closest(name, KNOWN)
+    near = closest(name, KNOWN) if len(name) <= NAME_TOLD else ""
     return f"{name}: did you mean {near}?" if near else ""
 
 

@@ -127,6 +127,27 @@ def test_an_unknown_key_of_the_body_is_refused_with_what_was_meant(serve) -> Non
     assert said["next_step"] == "accept_license: did you mean accept_licence?"
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"a." * 30_000: 1},
+        {f"unknown_{number}": number for number in range(5_000)},
+        {"schemas": [1] * 5_000},
+        {"params": {}, "queue": 3, "x" * 100_000: 1},
+    ],
+)
+def test_a_body_of_many_faults_is_refused_in_few_words(serve, body: dict[str, Any]) -> None:
+    answer = start(serve(), **body)
+    assert problem(answer, 400)["error_code"] == "malformed_request"
+    assert len(answer.content) < 2_000
+
+
+def test_unknown_keys_of_a_body_are_named_and_the_others_counted(serve) -> None:
+    said = problem(start(serve(), **{f"no{number}": 1 for number in range(12)}), 400)
+    named = ", ".join(f"no{number}" for number in range(10))
+    assert said["error"] == f"A start does not take {named} and 2 more."
+
+
 def test_a_licence_that_nobody_confirmed_is_asked_for(serve, monkeypatch) -> None:
     licence = Licence("AGPL-3.0", "https://www.gnu.org/licenses/agpl-3.0", needs_confirmation=True)
     monkeypatch.setattr(SklearnText, "licence", licence)
