@@ -47,7 +47,9 @@ class RunScores:
     """All scores of a run. `metrics` are flat, their names carry the split (`val_macro_f1`).
 
     `blind` is the headline on the held-out items that were labelled without a pre-label; None where
-    there are no others, or none of those.
+    there are no others, or none of those. It may be of another split than the headline, where all items
+    of that one had a pre-label. `only_blind`: those items alone make all scores. `selects_on_val`: the
+    trainer chose its best checkpoint on val, which is therefore no held-out split in full.
     """
 
     scheme: str
@@ -57,6 +59,8 @@ class RunScores:
     blind: Headline | None = None
     splits: Mapping[str, SplitScores] = field(default_factory=dict)
     note: str = ""
+    only_blind: bool = False
+    selects_on_val: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """Plain JSON values, without NaN and without the mistakes, which have a file of their own."""
@@ -105,6 +109,8 @@ def score_run(
         blind=headline_of(scorer.splits(without=seeded)) if seeded and blind == "report" else None,
         splits=splits,
         note="" if headline else _why_not(splits, scheme["kind"]),
+        only_blind=bool(seeded) and blind == "headline",
+        selects_on_val=selects_on_val,
     )
 
 

@@ -17,7 +17,7 @@ from potato_ray.scoring.curves import curves_in
 from potato_ray.server.artifact_files import ArtifactFile, artifact_files
 from potato_ray.server.context import ServerContext
 from potato_ray.server.run_answers import folder_of, hidden, shown_event
-from potato_ray.server.score_view import Comparison, compare
+from potato_ray.server.score_view import Comparison, compare, missing_words
 
 LOG_LINES = 200
 FILES_SHOWN = 200
@@ -64,6 +64,7 @@ class RunPage:
 
     run: Run
     comparison: Comparison | None
+    missing: tuple[str, ...]
     splits: tuple[str, ...]
     metric_rows: tuple[tuple[str, tuple[Any, ...]], ...]
     per_label: tuple[tuple[str, Object], ...]
@@ -109,6 +110,7 @@ def run_page(context: ServerContext, run: Run) -> RunPage:
     return RunPage(
         run=run,
         comparison=compare(context.reader, run),
+        missing=tuple(missing_words(run.scores)),
         splits=splits,
         metric_rows=tuple(_metric_rows(run)),
         per_label=tuple((split, run.scores["splits"][split].get("per_label") or {}) for split in splits),

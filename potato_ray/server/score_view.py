@@ -10,6 +10,7 @@ from typing import Any
 from potato_ray.registry.reading import RegistryReader
 from potato_ray.registry.runs import Run
 from potato_ray.scoring.picture_axes import Axis, nice_axis, unit_axis
+from potato_ray.server.wording import number
 
 THIS, BASELINE, PREVIOUS, BLIND = "this", "baseline", "previous", "blind"
 
@@ -79,20 +80,27 @@ def compare(reader: RegistryReader, run: Run) -> Comparison | None:
         comparable=bool(head.get("comparable", True)),
         standings=tuple(_placed(point, axis) for point in points),
         ticks=tuple((axis.at(tick), axis.tick_text(tick)) for tick in axis.ticks),
-        words=tuple(_words(by_kind, head)),
+        words=(*_words(by_kind, head), *_caveats(run.scores, head)),
     )
 
 
 def _points(reader: RegistryReader, run: Run, head: Object) -> Iterator[_Point]:
     yield _Point(THIS, "This run", float(head["value"]), head.get("low"), head.get("high"))
-    blind = run.scores.get("blind")
-    if blind and blind.get("value") is not None:
-        name = "This run, items labelled blind"
+    blind = _blind(run.scores)
+    # Another split has other items: its score has no place beside this one.
+    if blind and blind["split"] == head["split"]:
+        name = f"This run, items of {head['split']} labelled blind"
         yield _Point(BLIND, name, float(blind["value"]), blind.get("low"), blind.get("high"))
     if head.get("previous") is not None:
         yield _previous(reader, run, head)
     if head.get("baseline") is not None:
         yield _Point(BASELINE, "Baseline", float(head["baseline"]))
+
+
+def _blind(scores: Object) -> Object | None:
+    """The score on the items that were labelled without a pre-label."""
+    blind = scores.get("blind")
+    return blind if blind and blind.get("value") is not None else None
 
 
 def _previous(reader: RegistryReader, run: Run, head: Object) -> _Point:
@@ -162,7 +170,7 @@ def _words(points: Mapping[str, _Point], head: Object) -> Iterator[str]:
 def _against_baseline(this: _Point, baseline: _Point, lower: bool) -> str:
     verdict = _verdict(this, baseline.value, baseline.value, lower)
     if verdict == 0:
-        return "Not distinguishable from the baseline: the 95 % interval includes the baseline's score."
+        return "The 95 % interval includes the baseline's score, so it shows no difference from the baseline."
     word = "Better" if verdict > 0 else "Worse"
     return f"{word} than the baseline: the whole 95 % interval is {word.lower()} than the baseline's score."
 
@@ -171,16 +179,77 @@ def _against_previous(this: _Point, previous: _Point, lower: bool) -> str:
     if previous.low is not None and previous.high is not None:
         verdict = _verdict(this, previous.low, previous.high, lower)
         if verdict == 0:
-            return "Not distinguishable from the previous run: the two 95 % intervals overlap."
+            return (
+                "The 95 % intervals of this run and of the previous one overlap, so they alone show no "
+                "difference; a small one may still be there."
+            )
         word = "Better" if verdict > 0 else "Worse"
         return f"{word} than the previous run: the two 95 % intervals do not overlap."
     verdict = _verdict(this, previous.value, previous.value, lower)
     if verdict == 0:
-        return "Not distinguishable from the previous run: its score is within this 95 % interval."
+        return "The previous run's score is within this 95 % interval, which alone shows no difference."
     return (
         "The previous run's score is outside this 95 % interval, but its own interval is not known, so the "
         "two cannot be told apart for certain."
     )
+
+
+def _caveats(scores: Object, head: Object) -> Iterator[str]:
+    """What else to know about the score."""
+    split = head["split"]
+    if scores.get("selects_on_val") and split == "val":
+        yield (
+            "The trainer chose its best checkpoint on val, so this score flatters the model; test has no "
+            "labelled item that could tell better."
+        )
+    if scores.get("only_blind"):
+        yield f"Only the {_items(head)} of {split} that were labelled with no pre-label in sight are counted."
+    blind = _blind(scores)
+    if blind and blind["split"] == split:
+        yield (
+            f"The second score is on the {_items(blind)} of {split} that were labelled with no pre-label in "
+            "sight; people tend to accept what they are shown, so it is the stricter one."
+        )
+    elif blind:
+        yield (
+            f"No item of {split} was labelled without a pre-label in sight, so this score may flatter the "
+            f"model. On the {_items(blind)} of {blind['split']} that were, {blind['metric']} is "
+            f"{number(blind['value'])}{_interval_words(blind)}; those are other items, so the two cannot be "
+            "compared."
+        )
+
+
+def _items(head: Object) -> str:
+    count = int(head.get("n_items") or 0)
+    return f"{number(count)} item{'' if count == 1 else 's'}"
+
+
+def _interval_words(head: Object) -> str:
+    low, high = head.get("low"), head.get("high")
+    return "" if low is None or high is None else f" (95 % interval {number(low)} to {number(high)})"
+
+
+MISSING = {
+    "ordinal": "each counts as the label farthest from the human's",
+    "continuous": "each counts as the end of the range that is farther from the human's answer",
+    "multilabel": "each counts as one wrong label",
+    "span": "each counts as its spans missed, or as one false span where it has none",
+    "geometry": "each counts as its shapes missed, or as one false shape where it has none",
+    "ranking": "each counts as -1, the worst order",
+}
+"""Kind → what an item without a prediction counts as; of all others: as wrong."""
+
+
+def missing_words(scores: Object) -> Iterator[str]:
+    """A sentence for each split with labelled items that got no prediction."""
+    for split, each in (scores.get("splits") or {}).items():
+        missing = each["n_items"] - each["n_predicted"]
+        if missing > 0:
+            meaning = MISSING.get(str(scores.get("kind")), "each counts as wrong")
+            yield (
+                f"{number(missing)} of the {number(each['n_items'])} labelled items of {split} got no "
+                f"prediction; {meaning}."
+            )
 
 
 def _verdict(this: _Point, low: float, high: float, lower_is_better: bool) -> int:

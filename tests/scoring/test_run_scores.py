@@ -74,6 +74,7 @@ def test_test_comes_first_when_the_trainer_chose_on_val(tmp_path: Path) -> None:
     scores = score_run(bundle, say(tmp_path, SAID), selects_on_val=True)
     assert scores.headline is not None
     assert (scores.headline.split, scores.headline.value) == ("test", 1.0)
+    assert scores.as_json()["selects_on_val"] is True
 
 
 def test_a_labelled_item_without_a_prediction_counts_as_wrong(scores: RunScores) -> None:
@@ -116,6 +117,7 @@ def test_items_labelled_without_a_prelabel_get_a_second_score(tmp_path: Path) ->
     assert scores.blind is not None
     assert (scores.headline.n_items, scores.blind.n_items) == (4, 2)
     assert scores.blind.value == 1.0
+    assert scores.as_json()["only_blind"] is False
 
 
 def test_the_blind_score_can_be_the_headline(tmp_path: Path) -> None:
@@ -124,6 +126,7 @@ def test_the_blind_score_can_be_the_headline(tmp_path: Path) -> None:
     scores = score_run(bundle, say(tmp_path, SAID), selects_on_val=False, blind="headline")
     assert scores.headline is not None
     assert (scores.headline.n_items, scores.headline.value, scores.blind) == (2, 1.0, None)
+    assert scores.as_json()["only_blind"] is True
 
 
 def test_without_prelabels_there_is_one_score(scores: RunScores) -> None:

@@ -40,7 +40,21 @@ def test_the_score_stands_beside_the_baseline_and_the_previous_run(serve) -> Non
     html = page(served, run.run_id)
     assert f'href="/admin/training/runs/{before.run_id}">Previous run</a>' in html
     assert "Better than the baseline: the whole 95 % interval" in html
-    assert "Not distinguishable from the previous run: the two 95 % intervals overlap." in html
+    assert "The 95 % intervals of this run and of the previous one overlap, so they alone show no" in html
+    assert "istinguishable" not in html
+
+
+@pytest.mark.parametrize(("selects_on_val", "unseen"), [(False, True), (True, False)])
+def test_val_is_called_unseen_only_where_the_trainer_did_not_choose_by_it(
+    serve, selects_on_val: bool, unseen: bool
+) -> None:
+    served = serve()
+    run = scored(served)
+    scores = {**run.scores, "selects_on_val": selects_on_val}
+    served.controller.write(served.controller.registry.update, run.run_id, 1, scores=scores)
+    text = text_of(page(served, run.run_id))
+    assert ("on items that the model has never seen" in text) == unseen
+    assert ("the figures of val flatter the model" in text) != unseen
 
 
 def test_a_finished_run_shows_neither_cancel_nor_running(serve) -> None:
