@@ -8,32 +8,28 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT / "tests" / "testbeds")]
 
-from browser import NARROW, WIDE, chromium, page_of, served  # noqa: E402
-from registry_link import RegistryLink  # noqa: E402
+from browser import NARROW, WIDE, Site, chromium  # noqa: E402
 from run_history import begin, fail, move, wait  # noqa: E402
 from scored_runs import scored  # noqa: E402
 
 from potato_ray.config import load  # noqa: E402
-from potato_ray.registry.reading import RegistryReader  # noqa: E402
+from potato_ray.registry.runs import Run  # noqa: E402
 from potato_ray.registry.states import State  # noqa: E402
-from potato_ray.server.app import create_app  # noqa: E402
-from potato_ray.server.context import ServerContext  # noqa: E402
 
 PICTURES = ROOT / "docs" / "pictures"
-KEY = "fixture-admin-key"
 REASON = "The GPU ran out of memory."
 NEXT_STEP = "Lower batch_size and raise gradient_accumulation, or choose a smaller model."
 EVIDENCE = "CUDA out of memory: 22.1 GiB of 23.7 GiB were in use, 1.9 GiB more were asked for."
 
 
-def compared(site: Any) -> str:
+def compared(site: Site) -> Run:
     """A run with an earlier one to be compared with."""
     before = scored(site, targets=("positive", "neutral", "negative"), wrong_every=3)
     run = scored(site, targets=("positive", "neutral", "negative"), wrong_every=5)
@@ -42,10 +38,10 @@ def compared(site: Any) -> str:
     headline = {**run.headline, "previous": before.headline["value"]}
     registry = site.controller.registry
     site.controller.write(registry.update, run.run_id, 1, scores={**run.scores, "headline": headline})
-    return run.run_id
+    return run
 
 
-def working(site: Any) -> str:
+def working(site: Site) -> Run:
     run = wait(site)
     begin(site, run.run_id)
     move(site, run.run_id, State.RUNNING, device="cuda:0", n_train=126, n_val=28, n_test=26)
@@ -57,14 +53,13 @@ def working(site: Any) -> str:
         ),
         {"event": "progress", "current": 1200, "total": 3000, "eta_s": 95.0},
     ]
-    registry = site.controller.registry
-    site.controller.write(registry.record_events, run.run_id, 1, 0, said)
-    return run.run_id
+    site.say(run, 0, *said)
+    return run
 
 
-def failed(site: Any) -> str:
+def failed(site: Site) -> Run:
     given = {"error_code": "out_of_memory", "error_next_step": NEXT_STEP, "error_evidence": EVIDENCE}
-    return fail(site, REASON, **given).run_id
+    return fail(site, REASON, **given)
 
 
 LOOKS = (
@@ -76,21 +71,13 @@ LOOKS = (
 
 def take(folder: Path) -> None:
     shutil.copytree(ROOT / "tests" / "projects" / "review-sentiment", folder)
-    config = load(folder / "config.yaml")
-    controller = RegistryLink(config)
-    reader = RegistryReader(config.registry_path, project=config.annotation_task_name)
-    site = SimpleNamespace(config=config, controller=controller, reader=reader)
-    app = create_app(ServerContext(config, reader, controller, admin_key=KEY))
-    with chromium() as browser, served(app) as url:
+    with chromium() as browser, ExitStack() as stack:
+        site = Site(load(folder / "config.yaml"), browser, stack)
         for make, name, size, scheme, height in LOOKS:
-            run_id = make(site)
-            look = {"size": size, "scheme": scheme, "extra_http_headers": {"X-API-Key": KEY}}
-            with page_of(browser, url, **look) as page:
-                page.goto(f"/admin/training/runs/{run_id}")
-                page.wait_for_timeout(1200)
-                clip = {"x": 0, "y": 0, "width": size["width"], "height": height}
-                page.screenshot(path=PICTURES / name, full_page=True, clip=clip)
-    controller.close()
+            page = site.open(make(site), size=size, scheme=scheme)
+            page.wait_for_timeout(1200)
+            clip = {"x": 0, "y": 0, "width": size["width"], "height": height}
+            page.screenshot(path=PICTURES / name, full_page=True, clip=clip)
 
 
 if __name__ == "__main__":
