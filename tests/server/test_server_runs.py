@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from run_history import HEADLINE, METRICS, RUNS, begin, fail, folder_of, move, succeed
 
+from potato_ray.errors import NotFound
 from potato_ray.registry.states import State
 from potato_ray.server.context import Phase
 from potato_ray.trainers import registry as trainers
@@ -185,6 +187,31 @@ def test_a_repeat_answers_the_first_run_though_another_backend_is_the_default_no
     later.controller.close()
     assert again.json()["run_id"] == first["run_id"]
     assert other["error_code"] == "idempotency_key_reused"
+
+
+def test_a_start_whose_run_is_forgotten_at_once_is_answered_all_the_same(serve, monkeypatch) -> None:
+    served = serve()
+
+    def forgotten(run_id: str) -> Any:
+        raise NotFound(f"No such run: {run_id}", code="unknown_run")
+
+    monkeypatch.setattr(served.reader, "run", forgotten)
+    answer = start(served, key="k-1")
+    assert (answer.status_code, answer.json()["started"]) == (200, True)
+
+
+def test_a_start_does_not_read_the_registry_on_the_event_loop(serve, monkeypatch) -> None:
+    served = serve()
+    loops: list[bool] = []
+    read = served.reader.run
+
+    def reading(run_id: str) -> Any:
+        loops.append(asyncio._get_running_loop() is not None)
+        return read(run_id)
+
+    monkeypatch.setattr(served.reader, "run", reading)
+    assert start(served, key="k-1").status_code == 200
+    assert loops == [False]
 
 
 @pytest.mark.parametrize("key", ["", "x" * 256, "a b"])

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Response
 
+from potato_ray.errors import NotFound
 from potato_ray.registry.runs import Run
 from potato_ray.server.access import Admin
 from potato_ray.server.answers import Cancelled, RunInFull, RunList, StartBody, Started, Status
@@ -52,9 +54,10 @@ async def start_run(
     said = await context.controller.command("start", wanted)
     if not said["started"]:
         return _refused(said)
-    if idempotency_key is not None and not _made_for(context, said["run_id"], wanted):
+    run_id = said["run_id"]
+    if idempotency_key is not None and not await asyncio.to_thread(_made_for, context, run_id, wanted):
         return answer(409, _REUSED)
-    headers = {"Location": f"{router.prefix}/runs/{said['run_id']}"}
+    headers = {"Location": f"{router.prefix}/runs/{run_id}"}
     return json_answer(said, 202 if said["queued"] else 200, headers)
 
 
@@ -84,7 +87,10 @@ _REUSED = {
 
 def _made_for(context: ServerContext, run_id: str, wanted: StartRequest) -> bool:
     """Whether a run is the one that was asked for, and not another under the same key."""
-    run = context.reader.run(run_id)
+    try:
+        run = context.reader.run(run_id)
+    except NotFound:
+        return True  # it has ended and been forgotten since: nothing says that it was another
     # A start that names no backend stays the same when the project's own becomes another one.
     asked = (wanted.trainer, tuple(wanted.schemas), dict(wanted.params), wanted.backend or run.backend)
     return (run.trainer, tuple(run.schemas), dict(run.params), run.backend) == asked
