@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from potato_ray import run_lookup
 from potato_ray.cli.output import out, print_json, print_table, say
 from potato_ray.cli.summary import detail_lines
 from potato_ray.config import load
@@ -36,19 +37,8 @@ def find_run(reader: RegistryReader, name: str, status: str | None = None) -> Ru
 
 def recorded_run(config: ProjectConfig, name: str) -> Run:
     """A run by its id or `latest`. Raises NotFound, which names the folder that a pruned run has left."""
-    try:
-        return find_run(reader_of(config), name)
-    except NotFound as error:
-        runs = config.training_dir / "runs"
-        folder = runs / name
-        if not folder.is_dir() or folder.resolve().parent != runs.resolve():
-            raise
-        raise NotFound(
-            f"The record of run {name} was pruned; its folder is still on disk.",
-            code=error.code,
-            evidence=f"It is {folder}.",
-            next_step="Look at its run.log; model_training.retain_runs says how many records are kept.",
-        ) from None
+    reader = reader_of(config)
+    return find_run(reader, name) if name == LATEST else run_lookup.find_run(config, reader, name)
 
 
 def list_runs(config: Path, limit: int, status: str, trainer: str, *, as_json: bool) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,10 +11,10 @@ from fastapi import Response
 from potato_ray.errors import NotFound
 from potato_ray.registry.runs import Run, to_json
 from potato_ray.run_log import log_line
+from potato_ray.run_lookup import find_run, run_folder
 from potato_ray.server.context import ServerContext
 from potato_ray.server.hiding import hide_paths
 
-_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,254}")
 _ONLY_IN_FULL = frozenset({"scores", "result"})
 _ERROR_FIELDS = ("error", "error_evidence", "error_next_step")
 _TOLD_IN = ("message", "evidence", "next_step")
@@ -29,32 +28,15 @@ def json_answer(body: Any, status: int = 200, headers: Mapping[str, str] | None 
 def found_run(context: ServerContext, run_id: str) -> Run:
     """The run; raises NotFound, which says where the folder of a forgotten run is."""
     try:
-        return context.reader.run(run_id)
+        return find_run(context.config, context.reader, run_id)
     except NotFound as missing:
-        folder = folder_of(context, run_id)
-        if folder is None or not folder.is_dir():
-            raise
-        raise NotFound(
-            missing.message,
-            code=missing.code,
-            evidence=f"Its record is gone (model_training.retain_runs), its folder is still there: "
-            f"{_within(context, folder)}.",
-            next_step="Look into that folder, or raise retain_runs to keep more records.",
-        ) from None
+        missing.evidence = hidden(context, missing.evidence)
+        raise
 
 
 def folder_of(context: ServerContext, run_id: str) -> Path | None:
     """The folder of a run, whether it is there or not; None for what can be no run's name."""
-    if not _RUN_ID.fullmatch(run_id):
-        return None
-    return context.config.training_dir / "runs" / run_id
-
-
-def _within(context: ServerContext, folder: Path) -> str:
-    try:
-        return str(folder.relative_to(context.config.task_dir))
-    except ValueError:
-        return folder.name
+    return run_folder(context.config, run_id)
 
 
 def summary(context: ServerContext, run: Run) -> dict[str, Any]:

@@ -155,9 +155,9 @@ def test_what_can_be_no_run_is_a_page_too(serve, run_id: str) -> None:
 def test_a_run_that_was_pruned_says_where_its_folder_is(serve) -> None:
     served = serve()
     folder_of(served, "20260101T000000-abc123").mkdir(parents=True)
-    assert "annotation_output/training/runs/20260101T000000-abc123" in page(
-        served, "20260101T000000-abc123", 404
-    )
+    html = page(served, "20260101T000000-abc123", 404)
+    assert "annotation_output/training/runs/20260101T000000-abc123" in html
+    assert str(served.config.task_dir) not in html
 
 
 def test_a_run_that_potato_made_shows_what_there_is(serve) -> None:
