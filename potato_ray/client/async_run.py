@@ -14,8 +14,7 @@ from potato_ray.client.following import Following, refresh
 from potato_ray.client.patience import Patience
 from potato_ray.client.progress import Progress, watching
 from potato_ray.client.records import Artifact, Event, Prediction, RunRecord
-from potato_ray.client.tables import require_pandas, table_of
-from potato_ray.client.view import RunView
+from potato_ray.client.view import RunView, require_pandas, table_of
 
 
 class AsyncRun(RunView):

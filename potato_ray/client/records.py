@@ -50,8 +50,9 @@ def _no_record(cls: type[Record], evidence: str) -> ProtocolError:
 class Headline(Record):
     """The held-out score of a run: a metric on one split, with a 95 % interval where there is one.
 
-    `baseline` is what the most frequent answer would get, `previous` the score of the run before on the
-    same scheme; `comparable` False: items have changed sides since, so the two do not compare.
+    `baseline` is what one constant answer would get (the most frequent label, for numbers the median),
+    `previous` the score of the run before on the same scheme; `comparable` False: items have changed sides
+    since, so the two do not compare.
     """
 
     split: str

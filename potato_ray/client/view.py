@@ -1,11 +1,13 @@
-"""What both kinds of run know without asking: the run as the server last told it."""
+"""How a run and its predictions are looked at, for both clients; nothing here asks the server."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from importlib import import_module
 from typing import Any
 
-from potato_ray.client.records import Headline, RunRecord
+from potato_ray.client.failures import ClientError
+from potato_ray.client.records import Headline, Prediction, RunRecord
 
 
 class RunView:
@@ -58,3 +60,32 @@ class RunView:
     def writeback(self) -> Mapping[str, Any] | None:
         """What was published and what was not, with its `summary`; None before that."""
         return self._record.writeback
+
+
+def require_pandas() -> Any:
+    """The module pandas. Raises ClientError (missing_dependency) where it is not installed."""
+    try:
+        return import_module("pandas")
+    except ImportError:
+        raise ClientError(
+            "to_pandas needs pandas, which is not installed here.",
+            code="missing_dependency",
+            next_step="pip install pandas, or go through the predictions one by one.",
+        ) from None
+
+
+def table_of(predictions: Iterable[Prediction]) -> Any:
+    """A pandas.DataFrame: instance_id, schema_name, the members of the payload, confidence."""
+    rows = [
+        {
+            "instance_id": each.instance_id,
+            "schema_name": each.schema_name,
+            **{name: value for name, value in each.payload.items() if name not in _OURS},
+            "confidence": each.confidence,
+        }
+        for each in predictions
+    ]
+    return require_pandas().DataFrame(rows, columns=None if rows else list(_OURS))
+
+
+_OURS = ("instance_id", "schema_name", "confidence")
