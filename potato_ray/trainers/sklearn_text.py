@@ -52,7 +52,7 @@ class SklearnText(Trainer):
             optional=True,
             packages=estimators.PACKAGES,
         ),
-        Param("classifier_kwargs", "mapping", {}, "Arguments of the estimator, such as {C: 2.0}."),
+        Param("classifier_kwargs", "mapping", {}, 'Arguments of the estimator, such as {"C": 2.0}.'),
         Param(
             "vectorizer",
             "dotted_path",
@@ -66,7 +66,7 @@ class SklearnText(Trainer):
             "vectorizer_kwargs",
             "mapping",
             {},
-            "Arguments of the vectorizer, such as {min_df: 2}.",
+            'Arguments of the vectorizer, such as {"min_df": 2}.',
             advanced=True,
         ),
         Param(

@@ -1,4 +1,5 @@
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -36,3 +37,10 @@ def test_the_page_tells_the_defaults_and_limits_that_the_code_has() -> None:
     assert f"`alpha` {regressor['alpha']:g}" in PAGE
     for words in (f"{MIN_ROWS} train", f"{MIN_PER_LABEL} of each label", f"{MIN_ROWS_ISOTONIC:,} left-out"):
         assert words in PAGE
+
+
+@pytest.mark.parametrize("trainer", registry.all_trainers(), ids=lambda trainer: trainer.name)
+def test_an_example_of_a_mapping_can_be_written_into_a_form_as_it_stands(trainer: type[Trainer]) -> None:
+    helps = [param.help for param in trainer.params if param.type == "mapping"]
+    examples = [found for text in helps for found in re.findall(r"\{.*?\}", text)]
+    assert all(isinstance(json.loads(example), dict) for example in examples)
