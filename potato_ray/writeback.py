@@ -6,10 +6,11 @@ thousand predictions at a time, so that neither annotators nor other runs wait f
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Protocol
 
+from potato_ray.project.schemes import left_empty
 from potato_ray.registry.prelabels import Candidate, Decide, Decision, Pair
 from potato_ray.registry.runs import Run
 from potato_ray.registry.store import Registry
@@ -34,17 +35,22 @@ class WritebackSettings:
 
     `field` is the item's field that holds the pre-labels. `gate` says what to do with a model that is
     not known to beat the majority baseline: off (publish), warn (publish and say so), block (only store).
+    `unseen` are the schemes that Potato's pages leave empty.
     """
 
     schemas: Sequence[str] = ()
     min_confidence: float = 0.0
     field: str = "predictions"
     gate: str = "warn"
+    unseen: Sequence[str] = ()
 
     @classmethod
-    def from_config(cls, section: WritebackSection) -> WritebackSettings:
-        """The settings in the configuration's `writeback` section."""
-        return cls(tuple(section.schemas), section.min_confidence, section.field, section.gate)
+    def from_config(
+        cls, section: WritebackSection, annotation_schemes: Iterable[Mapping[str, Any]] = ()
+    ) -> WritebackSettings:
+        """The settings in the configuration's `writeback` section, with the project's schemes."""
+        unseen = tuple(str(each.get("name", "")) for each in annotation_schemes if left_empty(each))
+        return cls(tuple(section.schemas), section.min_confidence, section.field, section.gate, unseen)
 
 
 @dataclass(frozen=True)
@@ -141,8 +147,13 @@ def _reason(candidate: Candidate, settings: WritebackSettings) -> str:
 
 
 def beats_baseline(headline: Mapping[str, Any] | None) -> bool | None:
-    """Whether a headline score is better than its baseline; None when either is unknown."""
+    """Whether a headline score is better than its baseline; None when either is unknown.
+
+    None too for a score with a reason for having no interval: nothing tells how far chance has made it.
+    """
     if not headline or headline.get("value") is None or headline.get("baseline") is None:
+        return None
+    if headline.get("interval_note"):
         return None
     gain = float(headline["value"]) - float(headline["baseline"])
     return (gain < 0) if headline.get("lower_is_better") else (gain > 0)
@@ -206,7 +217,7 @@ _REASONS = (
 
 _NONE = "No predictions were published: "
 _WEAK = "the model does not beat the majority baseline on held-out items"
-_UNSCORED = "the model has no held-out score, so it was not compared with the majority baseline"
+_UNSCORED = "the model has no held-out score with an interval, so it was not compared with the majority baseline"
 
 
 def _report(counts: Mapping[str, int], settings: WritebackSettings, run: Run | None) -> WritebackReport:
@@ -215,14 +226,31 @@ def _report(counts: Mapping[str, int], settings: WritebackSettings, run: Run | N
         run_id=run.run_id if run else None,
         n_read=sum(counts.values()),
         schemas_enabled=tuple(settings.schemas),
-        warnings=_warnings(settings, run),
+        warnings=_warnings(settings, run, counts.get("written", 0)),
         summary=_summary(counts, settings, run),
         **{f"n_{outcome}": number for outcome, number in counts.items()},
     )
 
 
-def _warnings(settings: WritebackSettings, run: Run | None) -> tuple[str, ...]:
-    if run is None or settings.gate == "off" or not settings.schemas or run.beats_baseline:
+def _warnings(settings: WritebackSettings, run: Run | None, written: int) -> tuple[str, ...]:
+    if run is None:
+        return ()
+    return (*_weak(settings, run), *(_unseen(run) if written and _is_unseen(settings, run) else ()))
+
+
+def _is_unseen(settings: WritebackSettings, run: Run | None) -> bool:
+    """Whether nobody sees what the run publishes; its predictions are of the first scheme named."""
+    return run is not None and run.schemas[0] in settings.unseen
+
+
+def _unseen(run: Run) -> tuple[str, ...]:
+    return (
+        f"Annotators see no pre-label of {run.schemas[0]!r}: Potato's pages leave a scheme of its type empty.",
+    )
+
+
+def _weak(settings: WritebackSettings, run: Run) -> tuple[str, ...]:
+    if settings.gate == "off" or not settings.schemas or run.beats_baseline:
         return ()
     held = (
         "its predictions are stored and not shown" if settings.gate == "block" else "published all the same"
@@ -251,7 +279,8 @@ def _summary(counts: Mapping[str, int], settings: WritebackSettings, run: Run | 
     )
     if not written:
         return _NONE + reasons
-    return f"Published {written} of {total} predictions" + (f"; {reasons}" if reasons else "")
+    unseen = ", which Potato's pages leave empty" if _is_unseen(settings, run) else ""
+    return f"Published {written} of {total} predictions{unseen}" + (f"; {reasons}" if reasons else "")
 
 
 def withdraw(registry: Registry, run_id: str) -> int:

@@ -192,7 +192,9 @@ class RunController:
         return self.backends[name]
 
     def writeback_settings(self) -> WritebackSettings:
-        return WritebackSettings.from_config(self.config.model_training.writeback)
+        return WritebackSettings.from_config(
+            self.config.model_training.writeback, self.config.annotation_schemes
+        )
 
     # --- the life of the controller ---------------------------------------------------------------
 

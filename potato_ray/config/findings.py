@@ -38,6 +38,7 @@ Code = Literal[
     "untrainable_schema",
     "unknown_trainer",
     "planned_trainer",
+    "not_prefilled",
     "planned_key",
     "bad_params",
     "licence_not_confirmed",

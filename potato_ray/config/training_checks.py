@@ -7,7 +7,7 @@ import posixpath
 from typing import Any
 
 from potato_ray.config.document import Document, KeyPath, dotted
-from potato_ray.config.scheme_checks import scheme_names
+from potato_ray.config.scheme_checks import SCHEMES, scheme_names
 from potato_ray.config.slurm_time import seconds_of
 from potato_ray.config.spelling import closest, listed
 
@@ -23,6 +23,7 @@ def check_training(document: Document) -> None:
     _check_splits(document)
     check_backend_name(document, (TRAINING, "backend"))
     check_scheme_names(document, (TRAINING, "writeback", "schemas"))
+    _check_prefilled(document)
     _check_writeback_field(document)
     _check_tiling(document)
     for name in document.mapping(TRAINING, "backends"):
@@ -49,6 +50,19 @@ def check_scheme_names(document: Document, path: KeyPath) -> None:
         if isinstance(name, str) and name and name not in known:
             message = f"there is no scheme {name}; the schemes are {listed(known, 'and') or 'none'}"
             document.error((*path, index), message, "unknown_schema", closest(name, known))
+
+
+def _check_prefilled(document: Document) -> None:
+    """Warn of schemes that are published to nobody."""
+    from potato_ray.project.schemes import left_empty
+
+    schemes = [scheme for scheme in document.list(SCHEMES) if isinstance(scheme, dict)]
+    path: KeyPath = (TRAINING, "writeback", "schemas")
+    for index, name in enumerate(document.list(*path)):
+        kind = next((left_empty(scheme) for scheme in schemes if scheme.get("name") == name), "")
+        if kind:
+            message = f"{name} is {kind}; Potato's pages leave it empty, so no annotator sees its predictions"
+            document.warn((*path, index), message, "not_prefilled")
 
 
 def _check_splits(document: Document) -> None:

@@ -40,6 +40,7 @@ PAIR_LABELS = ("A", "B", "tie")
 """What a binary pairwise scheme stores, whatever names it shows for the two sides."""
 
 _MAX_SCALE = 1000
+_LEFT_EMPTY = ("number", "select", "ranking", "pairwise")
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,14 @@ def scheme_named(schemes: Sequence[Scheme], name: str) -> Scheme:
         evidence=f"It has {', '.join(map(repr, names)) or 'none'}.",
         next_step=f"Did you mean {near[0]!r}?" if near else "Name one of the schemes of annotation_schemes.",
     )
+
+
+def left_empty(options: Mapping[str, Any]) -> str:
+    """What kind of scheme it is whose pre-labels Potato's pages never fill in; "" for all others."""
+    annotation_type = str(options.get("annotation_type", ""))
+    if annotation_type == "likert":
+        return "" if options.get("labels") else "a likert scale without labels"
+    return f"of type {annotation_type}" if annotation_type in _LEFT_EMPTY else ""
 
 
 def _scheme(options: Mapping[str, Any]) -> Scheme:

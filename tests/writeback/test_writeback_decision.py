@@ -101,6 +101,8 @@ def test_an_empty_prediction_is_not_shown(payload):
         ({"value": None, "baseline": 0.5}, None),
         ({"value": 0.8, "baseline": 0.5}, True),
         ({"value": 0.5, "baseline": 0.5}, False),
+        ({"value": 1.0, "baseline": 0.5, "interval_note": "fewer than 10 items"}, None),
+        ({"value": 0.8, "baseline": 0.5, "interval_note": ""}, True),
         ({"value": 3.0, "baseline": 4.0, "lower_is_better": True}, True),
         ({"value": 4.0, "baseline": 3.0, "lower_is_better": True}, False),
     ],
@@ -114,3 +116,9 @@ def test_the_settings_come_from_the_configuration():
         schemas=["tone"], min_confidence=0.5, field="predictions", gate="block", other=1
     )
     assert WritebackSettings.from_config(section) == WritebackSettings(("tone",), 0.5, "predictions", "block")
+
+
+def test_the_settings_know_the_schemes_that_potato_leaves_empty():
+    section = SimpleNamespace(schemas=["trust"], min_confidence=0, field="predictions", gate="off")
+    schemes = [{"name": "tone", "annotation_type": "radio"}, {"name": "trust", "annotation_type": "number"}]
+    assert WritebackSettings.from_config(section, schemes).unseen == ("trust",)

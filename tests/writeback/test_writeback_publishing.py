@@ -179,10 +179,10 @@ def test_the_gate_that_blocks_holds_a_model_without_a_score_back(succeed, settin
     report = succeed(prediction("a", "negative"), prediction("b"), settings=block)[1]
     assert (report.n_written, report.n_skipped_gate) == (0, 2)
     assert report.summary == (
-        "No predictions were published: the model has no held-out score, so it was not compared with the"
-        " majority baseline (model_training.writeback.gate is block)"
+        "No predictions were published: the model has no held-out score with an interval, so it was not"
+        " compared with the majority baseline (model_training.writeback.gate is block)"
     )
-    assert report.warnings[0].startswith("The model has no held-out score")
+    assert report.warnings[0].startswith("The model has no held-out score with an interval")
     assert report.warnings[0].endswith("its predictions are stored and not shown.")
     assert (shown("a"), shown("b")) == (POSITIVE, {})
 
@@ -191,7 +191,7 @@ def test_the_gate_that_warns_says_that_a_published_model_has_no_score(succeed):
     report = succeed(prediction("a"))[1]
     assert report.n_written == 1
     assert report.warnings == (
-        "The model has no held-out score, so it was not compared with the majority baseline;"
+        "The model has no held-out score with an interval, so it was not compared with the majority baseline;"
         " published all the same.",
     )
 
@@ -258,3 +258,19 @@ def test_twenty_thousand_predictions_are_published_in_short_transactions(path, r
         other.close()
     assert steps >= 20
     assert publication.report().n_written == 8000
+
+
+def test_predictions_that_potato_shows_to_nobody_are_said_to_be_so(registry, finishing):
+    unseen = WritebackSettings(("sentiment",), gate="off", unseen=("sentiment",))
+    report = publish(registry, finishing(prediction("a")), 1, unseen)
+    assert report.summary == "Published 1 of 1 predictions, which Potato's pages leave empty"
+    assert report.warnings == (
+        "Annotators see no pre-label of 'sentiment': Potato's pages leave a scheme of its type empty.",
+    )
+
+
+def test_of_what_is_not_published_nothing_is_said_about_what_potato_shows(registry, finishing):
+    unseen = WritebackSettings(("sentiment",), 0.99, gate="off", unseen=("sentiment",))
+    report = publish(registry, finishing(prediction("a")), 1, unseen)
+    assert report.warnings == ()
+    assert report.summary == "No predictions were published: 1 below min_confidence 0.99"
