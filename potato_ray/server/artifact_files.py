@@ -38,7 +38,7 @@ def artifact_files(run_folder: Path) -> list[ArtifactFile]:
     for path in _files_below(root):
         name = path.relative_to(root).as_posix()
         try:
-            details = _opened(root, name)[1]
+            details = _found(root, name)[1]
         except _UNFIT:
             continue
         found.append(ArtifactFile(name, details.st_size, details.st_mtime))
@@ -47,10 +47,10 @@ def artifact_files(run_folder: Path) -> list[ArtifactFile]:
     return sorted(found, key=lambda each: each.path)
 
 
-def find_artifact(run_folder: Path, name: str) -> tuple[Path, os.stat_result]:
-    """The file that goes by `name` and its details; raises NotFound, also for what lies elsewhere."""
+def find_artifact(run_folder: Path, name: str) -> Path:
+    """The file that goes by `name`; raises NotFound, also for what lies elsewhere."""
     try:
-        return _opened(_root(run_folder), name)
+        return _found(_root(run_folder), name)[0]
     except _UNFIT:
         raise NotFound(
             f"This run has no file {name!r}."[:300],
@@ -70,7 +70,7 @@ def _files_below(root: Path) -> Iterator[Path]:
         yield from (Path(folder, name) for name in sorted(names))
 
 
-def _opened(root: Path, name: str) -> tuple[Path, os.stat_result]:
+def _found(root: Path, name: str) -> tuple[Path, os.stat_result]:
     """Raises one of _UNFIT for a name that leads out of `root`, or to no file."""
     parts = name.split("/")
     if any(part in ("", ".", "..") for part in parts) or _CONTROL.search(name) or "\\" in name:

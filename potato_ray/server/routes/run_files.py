@@ -143,7 +143,7 @@ def get_run_artifact(
     folder = folder_of(context, run_id)
     if folder is None:
         raise NotFound("This run has no files.", code="unknown_artifact", next_step="Look at the run.")
-    return download(request, *find_artifact(folder, path))
+    return download(request, find_artifact(folder, path))
 
 
 _DOWNLOAD: dict[str, Any] = {"response_class": Response, "summary": "Download a file of a run"}
