@@ -117,6 +117,11 @@ class Run:
         return self.cancel_requested_at is not None and not self.ended
 
     @property
+    def can_cancel(self) -> bool:
+        """Whether there is something to ask for: not twice, and not once its worker has finished."""
+        return not self.ended and not self.cancelling and self.state is not State.FINISHING
+
+    @property
     def status(self) -> str:
         """The state as people see it: `cancelling` until the end, an offered run as queued."""
         if self.cancelling:

@@ -48,6 +48,9 @@ class CurrentRun(BaseModel):
     metrics: dict[str, Any]
     warnings: list[str]
     writeback: dict[str, Any] | None
+    can_cancel: bool = Field(
+        description="Whether it can be cancelled: not twice, and not when it is only scored and written back"
+    )
 
 
 class WaitingRun(BaseModel):
@@ -97,6 +100,7 @@ EXAMPLE: dict[str, Any] = {
         "metrics": {"train_accuracy": 0.97},
         "warnings": [],
         "writeback": None,
+        "can_cancel": True,
     },
     "queue": [
         {
@@ -227,6 +231,7 @@ def _current(context: ServerContext, run: Run, now: float) -> dict[str, Any]:
         "metrics": dict(run.metrics),
         "warnings": [hidden(context, each) for each in run.warnings],
         "writeback": _writeback([run]),
+        "can_cancel": run.can_cancel,
     }
 
 

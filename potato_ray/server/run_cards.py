@@ -37,5 +37,6 @@ BLANK_RUN = CurrentRun(
     metrics={},
     warnings=[],
     writeback=None,
+    can_cancel=True,
 )
 """For the template from which the page's script makes the card of a run that begins."""

@@ -208,6 +208,44 @@ def test_a_run_that_is_being_cancelled_cannot_be_cancelled_again(site) -> None:
     expect(page.locator("#runs tbody").first).to_contain_text("cancelling")
 
 
+def test_a_run_that_is_only_written_back_cannot_be_cancelled(site) -> None:
+    made = site()
+    [run] = made.write(a_run_and_a_queue, 0)
+    page = made.open()
+    button = page.get_by_role("button", name="Cancel run")
+    button.focus()
+    made.write(lambda registry: Past(registry).move(run, State.FINISHING))
+    expect(page.locator(".run-card .status")).to_have_text("finishing")
+    expect(button).to_have_count(0)
+    assert page.evaluate("document.activeElement.id") == "now-heading"
+    page.reload()
+    expect(page.locator(".run-card")).to_be_visible()
+    expect(button).to_have_count(0)
+
+
+def test_another_warning_in_the_place_of_one_is_shown(site) -> None:
+    made = site()
+    [run] = made.write(a_run_and_a_queue, 0)
+    page = made.open()
+    warnings = page.locator('.run-card [data-part="warnings"] li')
+    expect(warnings).to_have_text(["3 torn annotation files were left out."])
+    made.write(lambda registry: registry.update(run.run_id, 1, warnings=("It is slow.",)))
+    expect(warnings).to_have_text(["It is slow."])
+
+
+def test_ends_are_told_also_after_the_last_record_was_pruned(site) -> None:
+    made = site()
+    made.write(lambda registry: Past(registry).fail())
+    page = made.open()
+    expect(page.locator("#runs tbody")).to_contain_text("error")
+    assert len(made.write(lambda registry: registry.prune(0))) == 1
+    [run] = made.write(a_run_and_a_queue, 0)
+    expect(page.locator(".run-card")).to_be_visible()
+    expect(page.locator("#ended")).to_be_empty()
+    made.write(lambda registry: Past(registry).move(run, State.ERROR, error="It broke."))
+    expect(page.locator("#ended")).to_contain_text("sklearn-text on sentiment has failed.")
+
+
 def test_a_failed_run_is_found_and_its_reason_read_by_keyboard(site) -> None:
     made = site()
     failed = made.write(lambda registry: Past(registry).fail())

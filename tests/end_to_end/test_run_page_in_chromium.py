@@ -212,6 +212,40 @@ def test_a_run_that_begins_again_waits_without_a_time_and_draws_new_curves(site)
     expect(page.locator("#curves-drawn")).to_contain_text("2 steps")
 
 
+def test_a_run_that_begins_again_leaves_what_it_said_before_behind(site) -> None:
+    made = site()
+    run = wait(made)
+    begin(made, run.run_id)
+    made.say(run, 0, {"event": "log", "level": "warning", "message": "3 torn files were left out."})
+    page = made.open(run)
+    warnings, reported = page.locator("#warnings"), page.locator("#reported")
+    accuracy = {"event": "metric", "name": "train_accuracy", "value": 0.5}
+    made.say(run, 1, {"event": "log", "level": "warning", "message": "It is slow."}, accuracy)
+    expect(warnings.locator("li")).to_have_text(["3 torn files were left out.", "It is slow."])
+    expect(reported).to_contain_text("train_accuracy")
+    move(made, run.run_id, State.QUEUED)
+    expect(warnings).to_be_hidden()
+    expect(reported).to_be_hidden()
+    expect(page.get_by_role("button", name="Cancel run")).to_be_visible()
+    begin(made, run.run_id)
+    made.say(run, 0, {"event": "log", "level": "warning", "message": "It is slow."}, attempt=2)
+    expect(warnings.locator("li")).to_have_text(["It is slow."])
+    expect(warnings.locator(".notice:visible")).to_have_count(1)
+
+
+def test_a_run_that_is_only_written_back_cannot_be_cancelled(site) -> None:
+    made = site()
+    run = working(made)
+    page = made.open(run)
+    page.get_by_role("button", name="Cancel run").focus()
+    move(made, run.run_id, State.FINISHING)
+    expect(page.get_by_role("button", name="Cancel run")).to_have_count(0)
+    expect(page.locator("#title")).to_be_focused()
+    page.reload()
+    expect(page.locator(".status")).to_have_text("finishing")
+    expect(page.get_by_role("button", name="Cancel run")).to_have_count(0)
+
+
 def test_every_picture_is_drawn_and_follows_the_readers_mode(site) -> None:
     made = site()
     page = made.open(finished(made), scheme="dark")

@@ -80,6 +80,19 @@ def test_a_run_in_progress_gives_the_status_its_step_and_metrics(serve) -> None:
     assert 0 <= body["run"]["elapsed_s"] <= body["server_time"] - body["run"]["started_at"] + 60
 
 
+def test_a_run_can_be_cancelled_until_its_worker_has_finished_and_once(serve) -> None:
+    served = serve()
+    run_id = begin(served)
+    assert status(served)["run"]["can_cancel"]
+    move(served, run_id, State.RUNNING, State.FINISHING)
+    assert not status(served)["run"]["can_cancel"]
+    assert served.client.post(f"/admin/training/api/runs/{run_id}/cancel").status_code == 409
+    move(served, run_id, State.ERROR)
+    other = begin(served)
+    served.controller.write(served.controller.registry.request_cancel, other)
+    assert not status(served)["run"]["can_cancel"]
+
+
 def test_warnings_of_the_configuration_are_kept_apart(serve) -> None:
     served = serve()
     object.__setattr__(served.context, "findings", ("The time is long.",))

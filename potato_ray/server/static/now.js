@@ -82,8 +82,8 @@ function fillCard(card, run) {
   card.dataset.begun = String(performance.now() / 1000 - run.elapsed_s);
   tick(card);
   const cancel = /** @type {HTMLElement} */ (card.querySelector("[data-cancel]"));
-  if (run.status === "cancelling" && cancel === document.activeElement) focusHeading();
-  cancel.hidden = run.status === "cancelling";
+  if (!run.can_cancel && cancel === document.activeElement) focusHeading();
+  cancel.hidden = !run.can_cancel;
 }
 
 /** How long a run has taken so far: it goes on between two statuses. @param {HTMLElement} card */
@@ -131,7 +131,8 @@ function fillMetrics(list, metrics) {
 /** @param {HTMLElement} list @param {string[]} warnings */
 function fillWarnings(list, warnings) {
   list.hidden = warnings.length === 0;
-  if (list.children.length === warnings.length) return;
+  const shown = [...list.children].map((each) => each.textContent);
+  if (JSON.stringify(shown) === JSON.stringify(warnings)) return;
   list.replaceChildren(...warnings.map((each) => piece("li", {}, each)));
 }
 

@@ -129,11 +129,7 @@ function drawWorking(working) {
   since = performance.now() - 1000 * working.elapsed_s;
   drawElapsed();
   drawMeter(working);
-  const cancel = document.querySelector("[data-cancel]");
-  if (cancel instanceof HTMLElement) {
-    if (working.status === "cancelling" && cancel === document.activeElement) byId("title")?.focus();
-    cancel.hidden = working.status === "cancelling";
-  }
+  drawCancel(working.can_cancel);
   drawReported(working.metrics);
   drawWarnings(working.warnings);
   speak(`${working.status}: ${working.step || working.phase || ""}`);
@@ -156,7 +152,18 @@ function drawWaiting({ position }) {
   since = undefined;
   drawElapsed();
   drawMeter({ total: 0, current: 0, eta_s: null });
+  drawCancel(true);
+  drawReported({});
+  drawWarnings([]);
   speak(label);
+}
+
+/** @param {boolean} can whether the run can be cancelled */
+function drawCancel(can) {
+  const cancel = document.querySelector("[data-cancel]");
+  if (!(cancel instanceof HTMLElement)) return;
+  if (!can && cancel === document.activeElement) byId("title")?.focus();
+  cancel.hidden = !can;
 }
 
 /** @param {string} status @param {string} label */
@@ -198,16 +205,22 @@ function drawReported(metrics) {
   );
 }
 
-/** @param {string[]} warnings */
+/** Those that are there already stay in their groups; those of an attempt that was cut off go.
+ *  @param {string[]} warnings */
 function drawWarnings(warnings) {
   const section = byId("warnings");
   const list = byId("new-warnings");
   if (!section || !list) return;
-  const known = new Set([...section.querySelectorAll("li")].map((each) => each.textContent));
-  const fresh = warnings.filter((each) => !known.has(each));
-  if (fresh.length === 0) return;
-  list.append(...fresh.map((each) => piece("li", {}, each)));
-  list.hidden = section.hidden = false;
+  const known = new Set();
+  for (const each of section.querySelectorAll("li")) {
+    if (warnings.includes(each.textContent ?? "")) known.add(each.textContent);
+    else each.remove();
+  }
+  list.append(...warnings.filter((each) => !known.has(each)).map((each) => piece("li", {}, each)));
+  for (const group of /** @type {NodeListOf<HTMLElement>} */ (section.querySelectorAll(".notice"))) {
+    group.hidden = !group.querySelector("li");
+  }
+  section.hidden = warnings.length === 0;
 }
 
 /** @param {string} text */

@@ -13,18 +13,20 @@ import { localTimes } from "./times.js";
 /** @type {string | undefined} */
 let runsDrawn;
 let spoken = "";
-/** @type {string | null | undefined} */
-let lastEnded;
+/** When the run that ended last has ended. @type {number | undefined} */
+let lastEnd;
 
 /** @param {any} status */
 function onStatus(status) {
   drawNow(status);
-  const ended = status.last?.run_id ?? null;
-  if (lastEnded !== undefined && ended !== lastEnded) {
+  // The record of the last one may be pruned: there is none then, or an earlier one.
+  const end = status.last?.finished_at ?? 0;
+  const news = lastEnd !== undefined && end > lastEnd;
+  lastEnd = Math.max(end, lastEnd ?? 0);
+  if (news) {
     drawEnded(status.last);
     announce(endSentence(status.last), { now: true });
   }
-  lastEnded = ended;
   refreshRuns(status);
   const sentence = stepSentence(status);
   if (sentence !== spoken) announce(sentence);
