@@ -8,6 +8,7 @@ from fastapi import Depends, Request
 from starlette.types import Scope
 
 from potato_ray.server.context import ServerContext
+from potato_ray.server.forwarding import is_forwarded
 from potato_ray.server.grants import Grant, granted_to, note_grant
 from potato_ray.server.origins import header_values, is_from_this_machine
 from potato_ray.server.problems import Rejected
@@ -41,9 +42,11 @@ class Keeper:
     def guess(self, key: bytes, scope: Scope) -> None:
         """Let the right key pass. Raises Rejected: 403, or 429 after too many wrong ones."""
         right = bool(self._key) and hmac.compare_digest(key, self._key)
-        wait_s = self.throttle.judge(scope["client"][0] if scope.get("client") else None, right)
+        host = scope["client"][0] if scope.get("client") else None
+        forwarded = is_forwarded(scope)
+        wait_s = self.throttle.judge(host, right, forwarded)
         if wait_s:
-            raise _too_many(wait_s)
+            raise _too_many(wait_s, forwarded)
         if not right:
             raise _wrong_key()
 
@@ -110,10 +113,10 @@ def _wrong_key() -> Rejected:
     )
 
 
-def _too_many(wait_s: int) -> Rejected:
+def _too_many(wait_s: int, forwarded: bool) -> Rejected:
     return Rejected(
         429,
-        "Too many wrong keys came from this address.",
+        f"Too many wrong keys came from this address{', or from all behind the proxy' if forwarded else ''}.",
         code="too_many_guesses",
         evidence="Until then no key is looked at, the right one neither; sessions go on.",
         next_step=f"Try again in {wait_s} s.",

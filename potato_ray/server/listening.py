@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from potato_ray.errors import Conflict, PotatoRayError
+from potato_ray.server.forwarding import Forwarding
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -82,7 +83,9 @@ class Listening:
         self._ended = ended
         self._server = uvicorn.Server(
             uvicorn.Config(
-                app,
+                Forwarding(app),
+                http="h11",
+                proxy_headers=False,
                 log_config=None,
                 access_log=False,
                 server_header=False,

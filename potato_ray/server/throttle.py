@@ -10,13 +10,16 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 
 GUESSES = 5
+FORWARDED_GUESSES = 50
+"""Of all addresses together that were only said: whoever says another one with each guess has no more."""
 WINDOW_S = 60.0
 ADDRESSES = 10_000
 """The most addresses that are remembered: a few megabytes; the one heard of longest ago goes first."""
 
 
 class Throttle:
-    """After `guesses` wrong keys within `window_s`, an address waits. Safe to use in threads.
+    """After `guesses` wrong keys within `window_s`, an address waits; after FORWARDED_GUESSES, all that
+    are forwarded. Safe to use in threads.
 
     `clock` gives seconds that never run backwards.
     """
@@ -34,10 +37,13 @@ class Throttle:
         self._window_s = window_s
         self._addresses = addresses
         self._wrong: OrderedDict[str, deque[float]] = OrderedDict()
+        self._forwarded: deque[float] = deque()
         self._lock = threading.Lock()
 
-    def judge(self, host: str | None, right: bool) -> int:
+    def judge(self, host: str | None, right: bool, forwarded: bool = False) -> int:
         """Count one guess from `host`; whole seconds that it has to wait, 0 when the guess counts.
+
+        `forwarded`: that it comes from there was only said (forwarding.py).
 
         A right key is not let through either while its address waits, or waiting would tell which
         key is right. Judging and counting are one step: guesses side by side gain nothing.
@@ -46,22 +52,32 @@ class Throttle:
         with self._lock:
             now = self._clock()
             wrong = self._recent(address, now)
-            if len(wrong) >= self._guesses:
-                return max(1, math.ceil(wrong[0] + self._window_s - now))
-            if not right:
+            together = self._fresh(self._forwarded, now)
+            wait_s = self._wait_s(wrong, self._guesses, now)
+            if forwarded:
+                wait_s = max(wait_s, self._wait_s(together, FORWARDED_GUESSES, now))
+            if not wait_s and not right:
                 self._remember(address, wrong, now)
-            return 0
+                if forwarded:
+                    together.append(now)
+            return wait_s
 
     def __len__(self) -> int:
         return len(self._wrong)
 
     def _recent(self, address: str, now: float) -> deque[float]:
-        wrong = self._wrong.get(address, deque())
-        while wrong and wrong[0] <= now - self._window_s:
-            wrong.popleft()
+        wrong = self._fresh(self._wrong.get(address, deque()), now)
         if not wrong:
             self._wrong.pop(address, None)
         return wrong
+
+    def _fresh(self, wrong: deque[float], now: float) -> deque[float]:
+        while wrong and wrong[0] <= now - self._window_s:
+            wrong.popleft()
+        return wrong
+
+    def _wait_s(self, wrong: deque[float], most: int, now: float) -> int:
+        return max(1, math.ceil(wrong[0] + self._window_s - now)) if len(wrong) >= most else 0
 
     def _remember(self, address: str, wrong: deque[float], now: float) -> None:
         wrong.append(now)

@@ -89,3 +89,13 @@ def test_an_address_is_an_ipv4_host_or_an_ipv6_network(host, network) -> None:
 @given(st.text())
 def test_any_name_is_an_address_of_bounded_length(host) -> None:
     assert len(network_of(host)) <= 255
+
+
+def test_addresses_that_were_only_said_wait_together_and_no_other_with_them(clock) -> None:
+    throttle = Throttle(clock)
+    for number in range(50):
+        assert throttle.judge(f"10.0.0.{number}", right=False, forwarded=True) == 0
+    assert throttle.judge("10.0.0.99", right=True, forwarded=True) == 60
+    assert throttle.judge("10.0.0.99", right=True) == 0
+    clock.now += 60
+    assert throttle.judge("10.0.0.99", right=True, forwarded=True) == 0
