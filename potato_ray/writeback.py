@@ -60,6 +60,7 @@ class WritebackReport:
     `n_superseded_cleared` counts older pre-labels that went because the newer prediction is not
     shown, `n_trained_on_cleared` those that went because this run trains on their item.
     `n_skipped_missing_item` is 0: runs predict on present items alone. Potato's report has the key.
+    `withdrawn_at` (epoch seconds UTC) is when somebody withdrew them all; the numbers stay.
     """
 
     run_id: str | None = None
@@ -78,6 +79,7 @@ class WritebackReport:
     schemas_enabled: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     summary: str = ""
+    withdrawn_at: float | None = None
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -217,7 +219,9 @@ _REASONS = (
 
 _NONE = "No predictions were published: "
 _WEAK = "the model does not beat the majority baseline on held-out items"
-_UNSCORED = "the model has no held-out score with an interval, so it was not compared with the majority baseline"
+_UNSCORED = (
+    "the model has no held-out score with an interval, so nothing tells whether it beats the majority baseline"
+)
 
 
 def _report(counts: Mapping[str, int], settings: WritebackSettings, run: Run | None) -> WritebackReport:
@@ -240,12 +244,12 @@ def _warnings(settings: WritebackSettings, run: Run | None, written: int) -> tup
 
 def _is_unseen(settings: WritebackSettings, run: Run | None) -> bool:
     """Whether nobody sees what the run publishes; its predictions are of the first scheme named."""
-    return run is not None and run.schemas[0] in settings.unseen
+    return run is not None and run.scheme in settings.unseen
 
 
 def _unseen(run: Run) -> tuple[str, ...]:
     return (
-        f"Annotators see no pre-label of {run.schemas[0]!r}: Potato's pages leave a scheme of its type empty.",
+        f"Annotators see no pre-label of {run.scheme!r}: Potato's pages leave a scheme of its type empty.",
     )
 
 

@@ -85,7 +85,7 @@ class _Build:
         self.poll = poll
         self.should_stop = should_stop
         self.answers = answers
-        self.warnings: list[str] = []
+        self.warnings = request.warnings()
         self.n_items = 0
         self.seeded: frozenset[str] = frozenset()
         self.corrected: set[str] = set()

@@ -70,6 +70,14 @@ class BundleRequest:
         """The scheme that is trained."""
         return self.schemes[0]
 
+    def warnings(self) -> list[str]:
+        """What is asked for and not done: schemes beyond the first."""
+        others = dict.fromkeys(each.name for each in self.schemes if each.name != self.scheme.name)
+        return [
+            f"{name!r} was not trained: a run trains the first scheme named, {self.scheme.name!r}."
+            for name in others
+        ]
+
 
 def _with_reasons(forced_train: Mapping[str, str] | Iterable[str]) -> dict[str, str]:
     if isinstance(forced_train, Mapping):

@@ -37,9 +37,10 @@ def headline_line(headline: Mapping[str, Any]) -> str:
 
 def _interval(headline: Mapping[str, Any]) -> str:
     low, high = headline.get("low"), headline.get("high")
-    items = f"{headline['n_items']} items"
+    count, note = headline["n_items"], headline.get("interval_note")
+    items = f"{count} item{'' if count == 1 else 's'}"
     if low is None or high is None:
-        return f" ({items})"
+        return f" ({items}, no 95 % interval: {note})" if note else f" ({items})"
     return f" (95 % interval {low:.3f} to {high:.3f}, {items})"
 
 
@@ -52,6 +53,8 @@ def end_lines(run: Run) -> Iterator[str]:
             yield f"on items labelled without a pre-label: {headline_line(blind)}"
         if run.writeback:
             yield str(run.writeback.get("summary", ""))
+            if withdrawn_at := run.writeback.get("withdrawn_at"):
+                yield f"withdrawn at {when(withdrawn_at)}: none of them is shown or stored any more"
     elif run.error:
         yield f"{run.error_code}: {run.error}"
         yield from (line for line in (run.error_evidence, run.error_next_step) if line)
@@ -62,7 +65,7 @@ def detail_lines(run: Run) -> Iterator[str]:
     """Everything about one run, for `training show`."""
     yield from end_lines(run)
     yield ""
-    yield f"trainer   {run.trainer} on {', '.join(run.schemas)}, backend {run.backend}"
+    yield f"trainer   {run.trainer} on {run.scheme}, backend {run.backend}"
     if run.params:
         yield "params    " + ", ".join(f"{key}={value}" for key, value in run.params.items())
     if run.n_train is not None:

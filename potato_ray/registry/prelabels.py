@@ -299,6 +299,16 @@ def _take_off(connection: sqlite3.Connection, project: str, pairs: Sequence[sqli
     return len(pairs)
 
 
+def has_any(connection: sqlite3.Connection, run: int) -> bool:
+    """Whether predictions of a run are stored, or pre-labels of it shown."""
+    found = connection.execute(
+        "SELECT EXISTS (SELECT 1 FROM potato_ray_predictions WHERE run = :run)"
+        " OR EXISTS (SELECT 1 FROM potato_ray_prelabels WHERE run = :run)",
+        {"run": run},
+    )
+    return bool(found.fetchone()[0])
+
+
 def forget_predictions(connection: sqlite3.Connection, run: int, limit: int) -> int:
     """Delete at most `limit` stored predictions of one run; returns how many, 0: none left."""
     return connection.execute(

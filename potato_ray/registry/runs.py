@@ -108,6 +108,11 @@ class Run:
     made_by: str = "potato_ray"
 
     @property
+    def scheme(self) -> str:
+        """The scheme that it trains, the first one named; "" where Potato's own run names none."""
+        return self.schemas[0] if self.schemas else ""
+
+    @property
     def ended(self) -> bool:
         return self.state in ENDED
 

@@ -27,6 +27,8 @@ from potato_ray.registry.states import ACTIVE, State
 
 T = TypeVar("T")
 
+_WITHDRAWN = {"event": "log", "level": "info", "message": "Its predictions were withdrawn."}
+
 
 class Registry:
     """Runs, queue, reservations and predictions of one project.
@@ -378,7 +380,7 @@ class Registry:
     def withdraw(self, run_id: str) -> int:
         """Take a run's pre-labels off and forget its predictions, in chunks; returns how many pre-labels.
 
-        Raises NotFound, and Conflict while the run has not ended.
+        Its report and its log keep when that was. Raises NotFound, and Conflict while the run has not ended.
         """
         run = self.run(run_id)
         if not run.ended:
@@ -387,7 +389,19 @@ class Registry:
                 code="wrong_state",
                 next_step="Withdraw its predictions after its end, or cancel it.",
             )
+        self._note_withdrawal(run)
         return self._drop_predictions(run_id)
+
+    def _note_withdrawal(self, run: Run) -> None:
+        """Record it, unless nothing is stored or shown. Comes first, so that a crash does not hide it."""
+        with transaction(self._connection) as connection:
+            if run.writeback is None or not prelabels.has_any(
+                connection, queue.seq_of(connection, run.run_id)
+            ):
+                return
+            now = self._clock()
+            queue.set_fields(connection, run.run_id, {"writeback": {**run.writeback, "withdrawn_at": now}})
+            events.note(connection, run, _WITHDRAWN, now)
 
     def _drop_predictions(self, run_id: str) -> int:
         seq = queue.seq_of(self._connection, run_id)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -257,3 +258,13 @@ def test_a_scheme_that_nobody_can_learn_says_why(small, tmp_path):
     video = Scheme("clip", "video", None, why_not="There is no answer in it.")
     with pytest.raises(RunFailed, match="There is no answer in it"):
         build(type(request)(request.paths, (video,)), tmp_path / "bundle")
+
+
+def test_schemes_beyond_the_first_are_said_to_be_left_untrained(potato, tmp_path):
+    asked = potato("multi-scheme", "tone")
+    two = replace(asked, schemes=(*asked.schemes, *potato("multi-scheme", "trust").schemes, *asked.schemes))
+    assert (
+        "'trust' was not trained: a run trains the first scheme named, 'tone'."
+        in build(two, tmp_path / "two").warnings
+    )
+    assert not any("was not trained" in each for each in build(asked, tmp_path / "one").warnings)

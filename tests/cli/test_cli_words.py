@@ -12,7 +12,7 @@ from potato_ray.cli.output import duration, when
 from potato_ray.cli.predicting import _opened, rows_of
 from potato_ray.cli.progress import step_line
 from potato_ray.cli.running import parse_params
-from potato_ray.cli.summary import score_line
+from potato_ray.cli.summary import end_lines, score_line
 from potato_ray.config import ProjectConfig
 from potato_ray.errors import NotFound, ProjectUnreadable, StartRefused
 from potato_ray.project.paths import ProjectPaths
@@ -143,6 +143,13 @@ def test_the_score_line_says_what_the_score_is_compared_with() -> None:
     )
 
 
+def test_the_score_line_says_why_there_is_no_interval() -> None:
+    headline = {"split": "test", "metric": "mae", "value": 0.0, "low": None, "high": None, "n_items": 1}
+    headline |= {"lower_is_better": True, "interval_note": "fewer than 10 items"}
+    line = score_line(a_run(state=State.SUCCESS, scores={"headline": headline}))
+    assert line == "test mae 0.000 (1 item, no 95 % interval: fewer than 10 items) · lower is better"
+
+
 def test_a_successful_run_without_a_score_says_so() -> None:
     empty = a_run(state=State.SUCCESS, scores={"headline": None}, n_val=0, n_test=0)
     assert score_line(empty) == "not scored (no labelled item is in val or test)"
@@ -176,3 +183,10 @@ def test_a_log_has_one_line_for_each_event_that_says_something() -> None:
 def test_times_and_durations_are_readable() -> None:
     assert when(0.0) == "1970-01-01 00:00:00 UTC"
     assert [duration(s) for s in (0.25, 75.0, 7260.0)] == ["0.2 s", "1 min 15 s", "2 h 01 min"]
+
+
+def test_a_withdrawn_run_says_since_when() -> None:
+    report = {"summary": "Published 4 of 4 predictions", "withdrawn_at": 1_795_955_098.0}
+    lines = list(end_lines(a_run(state=State.SUCCESS, writeback=report)))
+    assert "Published 4 of 4 predictions" in lines
+    assert "withdrawn at 2026-11-29 12:24:58 UTC: none of them is shown or stored any more" in lines

@@ -49,6 +49,17 @@ def test_short_names_are_not_cut(project: ProjectConfig, capsys: pytest.CaptureF
     assert "sklearn-text  sentiment  105/22/23  val macro_f1 0.796  local" in row
 
 
+def test_an_error_says_that_lower_is_better(
+    project: ProjectConfig, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scores = {"headline": {**HEADLINE, "metric": "mae", "lower_is_better": True}}
+    add_run(project, LONG, State.SUCCESS, n_train=12345, n_val=2345, scores=scores)
+    list_runs(project.path, 50, "", "", as_json=False)
+    row = capsys.readouterr().out.splitlines()[1]
+    assert "val mae 0.796, lower is better" in row
+    assert len(row) <= 100
+
+
 def test_the_json_form_holds_everything(project: ProjectConfig, capsys: pytest.CaptureFixture[str]) -> None:
     add_run(project, LONG, State.ERROR, error_code="fit_failed", error="No.")
     list_runs(project.path, 50, "", "", as_json=True)
@@ -72,3 +83,13 @@ def test_a_run_that_never_was_is_unknown(project: ProjectConfig, name: str) -> N
     (project.training_dir / "runs").mkdir(parents=True)
     with pytest.raises(NotFound, match="No such run"):
         show_run(name, project.path, as_json=False)
+
+
+def test_the_list_names_the_scheme_that_was_trained(
+    project: ProjectConfig, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add_run(project, NewRun("sklearn-text", ("tone", "trust"), ("nominal",)), State.SUCCESS)
+    list_runs(project.path, 50, "", "", as_json=False)
+    (row,) = capsys.readouterr().out.splitlines()[1:]
+    assert "tone" in row
+    assert "trust" not in row

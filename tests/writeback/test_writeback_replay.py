@@ -140,6 +140,19 @@ def test_withdrawing_takes_a_runs_pre_labels_off_for_good(registry, succeed, set
     assert withdraw(registry, older) == 1
 
 
+def test_a_withdrawal_stands_in_the_report_and_in_the_log_once(registry, succeed):
+    run_id, report = succeed(prediction("a"))
+    assert registry.run(run_id).writeback["withdrawn_at"] is None
+    withdraw(registry, run_id)
+    kept = registry.run(run_id).writeback
+    assert kept["withdrawn_at"] >= registry.run(run_id).finished_at
+    assert (kept["n_written"], kept["summary"]) == (1, report.summary)
+    withdraw(registry, run_id)
+    assert registry.run(run_id).writeback == kept
+    events = RegistryReader(registry.path).events(run_id)
+    assert [e["message"] for e in events if e["event"] == "log"] == ["Its predictions were withdrawn."]
+
+
 def test_withdrawing_leaves_nothing_in_potatos_table(registry, path, succeed):
     run_id, _ = succeed(*(prediction(f"item-{number}") for number in range(1500)))
     assert withdraw(registry, run_id) == 1500
