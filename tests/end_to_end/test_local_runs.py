@@ -79,6 +79,7 @@ def test_a_waiting_run_is_cancelled_at_once(make_project: MakeProject, open_sess
     config = make_project()
     session = open_session(config)
     first = start(session, act="wait")
+    wait_until(config, first, lambda run: run.state != State.QUEUED)
     waiting = start(session, act="succeed")
     assert reader_of(config).run(waiting).position == 1
     assert session.call("cancel", waiting)["cancelled"] is True
