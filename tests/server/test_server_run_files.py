@@ -143,7 +143,7 @@ def test_a_file_is_saved_by_browsers_and_a_picture_runs_no_script(served, run_id
     model = served.client.get(f"{RUNS}/{run_id}/artifacts/model/weights.bin")
     assert model.headers["content-disposition"] == 'attachment; filename="weights.bin"'
     assert model.headers["content-type"] == "application/octet-stream"
-    picture = served.client.get(f"{RUNS}/{run_id}/artifacts/curves.svg")
+    picture = served.client.get(f"{RUNS}/{run_id}/artifacts/test_reliability.svg")
     assert (picture.headers["content-type"], picture.text) == ("image/svg+xml", SVG)
     assert "sandbox" in picture.headers["content-security-policy"]
 

@@ -14,9 +14,10 @@ NEW = NewRun("sklearn-text", ("sentiment",), ("nominal",), {"min_instances": 5})
 
 SVG = '<svg xmlns="http://www.w3.org/2000/svg" width="1" height="1"/>'
 ARTIFACTS = {
+    "calibration.json": "{}",
     "model_card.json": "{}",
     "predictions.jsonl": '{"instance_id": "a"}\n',
-    "curves.svg": SVG,
+    "test_reliability.svg": SVG,
     "model/weights.bin": "0123456789",
 }
 EVENTS = [
