@@ -26,6 +26,10 @@ LOOK_EVERY_S = 0.05
 COMMANDS_AT_ONCE = 32
 ANSWER_WITHIN_S = 2.0
 """When the server stops; less than open requests get."""
+LEAST_S = 1.0
+"""What a command that is sent at the last moment gets all the same."""
+LATE_S = 2.0
+"""How much later than it should a call may end before nobody waits for it any more."""
 REPEATED = frozenset({"start"})
 """What may be sent again after it may have been taken: a start by its key. A second cancel would be
 answered that the run has already ended, a second withdrawal that there was nothing to take off."""
@@ -97,14 +101,21 @@ class LiveLink:
             await asyncio.sleep(LOOK_EVERY_S)
 
     async def _call(self, method: str, arguments: list[Any], deadline: float) -> Any:
-        left_s = max(1.0, deadline - time.monotonic())
-        work = asyncio.get_running_loop().run_in_executor(
-            self._threads, lambda: self._caller.call(method, *arguments, timeout_s=left_s)
-        )
+        def call() -> Any:
+            left_s = max(LEAST_S, deadline - time.monotonic())
+            return self._caller.call(method, *arguments, timeout_s=left_s)
+
+        submitted = self._threads.submit(call)
+        work = asyncio.wrap_future(submitted)
         work.add_done_callback(_look_at)
         while not work.done():
-            if time.monotonic() >= self._answers_until:
+            now = time.monotonic()
+            if now >= self._answers_until:
                 raise _sent("The server is stopping; the command may have been taken.")
+            if now >= deadline and submitted.cancel():
+                raise _unavailable("It has too many commands to answer; this one was not sent.")
+            if now >= deadline + LEAST_S + LATE_S:
+                raise _sent("The command was sent, and not answered in time: it may have been taken.")
             await asyncio.wait({work}, timeout=LOOK_EVERY_S)
         if work.cancelled():
             raise _unavailable("The server is stopping.")

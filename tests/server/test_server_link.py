@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -201,3 +202,57 @@ def test_a_command_that_hangs_is_let_go_when_the_server_stops(monkeypatch: pytes
 
     asyncio.run(both())
     over.set()
+
+
+class Stuck(Caller):
+    """Never answers before `over`."""
+
+    def __init__(self) -> None:
+        super().__init__("too late")
+        self.begun, self.over = threading.Event(), threading.Event()
+
+    def call(self, method: str, *args: Any, timeout_s: float = 30.0) -> Any:
+        self.asked.append((method, *args))
+        self.begun.set()
+        self.over.wait(10.0)
+
+
+@pytest.fixture
+def stuck(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[LiveLink, Stuck]]:
+    """A link with one thread, whose calls don't come back."""
+    monkeypatch.setattr("potato_ray.server.link.COMMANDS_AT_ONCE", 1)
+    monkeypatch.setattr("potato_ray.server.link.LEAST_S", 0.05)
+    monkeypatch.setattr("potato_ray.server.link.LATE_S", 0.05)
+    caller = Stuck()
+    link = LiveLink(caller, patience_s=0.1)
+    link.enter(Phase.READY)
+    yield link, caller
+    caller.over.set()
+    link.close()
+
+
+def test_a_command_that_no_thread_is_free_for_is_not_sent_after_its_time(stuck) -> None:
+    link, caller = stuck
+
+    async def both() -> Unavailable:
+        first = asyncio.create_task(link.command("cancel", "r1"))
+        await asyncio.to_thread(caller.begun.wait, 10.0)
+        with pytest.raises(Unavailable, match="was not sent") as unsent:
+            await asyncio.wait_for(link.command("cancel", "r2"), 5)
+        caller.over.set()
+        await asyncio.gather(first, return_exceptions=True)
+        return unsent.value
+
+    assert asyncio.run(both()).code == "controller_unavailable"
+    assert caller.asked == [("cancel", "r1")]
+
+
+def test_a_command_that_was_sent_and_is_never_answered_may_have_been_taken(stuck) -> None:
+    link, _ = stuck
+
+    async def hanging() -> None:
+        await asyncio.wait_for(link.command("cancel", "r1"), 5)
+
+    with pytest.raises(Unavailable, match="may have been taken") as unanswered:
+        asyncio.run(hanging())
+    assert unanswered.value.code == "controller_restarting"
