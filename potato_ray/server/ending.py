@@ -95,19 +95,25 @@ class Ending:
     def _stop(self, number: int | None) -> int:
         if not number:
             return FAILED
-        self._tell(f"stopping at {signal.Signals(number).name}")
+        self._say_stopping(number)
         for run in self._current():
             self._tell(self._outlook(run))
         return STOPPED
+
+    def _say_stopping(self, number: int) -> None:
+        """Taking Ray down takes seconds, in which nobody should wonder."""
+        self._tell(f"stopping at {signal.Signals(number).name}")
 
     def _interrupted(self) -> int:
         going_on = self._current()
         for run in going_on:
             self._tell(f"{self._outlook(run)}; Ctrl-C again within {CANCEL_WINDOW_S:.0f} s cancels it")
-        if not going_on:
-            return INTERRUPTED
-        number = self._next(CANCEL_WINDOW_S)
+        number = None
+        if going_on:
+            self._tell(f"the server stops in {CANCEL_WINDOW_S:.0f} s")
+            number = self._next(CANCEL_WINDOW_S)
         if number is None:
+            self._say_stopping(signal.SIGINT)
             return INTERRUPTED
         return self._cancel_all(going_on) if number == signal.SIGINT else self._stop(number)
 
@@ -122,6 +128,7 @@ class Ending:
                 break
         for run in runs:
             self._tell(self._outlook(self._again(run)))
+        self._say_stopping(signal.SIGINT)
         return INTERRUPTED
 
     def _cancel_each(self, runs: Sequence[Run]) -> None:

@@ -83,14 +83,18 @@ def test_a_service_manager_gets_0_and_a_word_about_the_run(number: int) -> None:
 
 def test_ctrl_c_with_no_run_stops_at_once() -> None:
     ended = Ended(Runs(), INT)
-    assert (ended.code, ended.said) == (INTERRUPTED, [])
+    assert (ended.code, ended.said) == (INTERRUPTED, ["stopping at SIGINT"])
 
 
-def test_the_first_ctrl_c_names_the_run_that_goes_on() -> None:
+def test_the_first_ctrl_c_names_the_run_that_goes_on_and_says_when_the_server_stops() -> None:
     runs = Runs(RUN)
     ended = Ended(runs, INT)
     assert ended.code == INTERRUPTED
-    assert ended.said == ["run r1 is running; Ctrl-C again within 0 s cancels it"]
+    assert ended.said == [
+        "run r1 is running; Ctrl-C again within 0 s cancels it",
+        "the server stops in 0 s",
+        "stopping at SIGINT",
+    ]
     assert runs.cancelled == []
 
 
@@ -99,13 +103,13 @@ def test_the_second_ctrl_c_cancels_it_and_waits_for_its_end() -> None:
     ended = Ended(runs, INT, INT)
     assert ended.code == INTERRUPTED
     assert runs.cancelled == ["r1", "r2"]
-    assert ended.said[-2:] == ["run r1 is cancelled", "run r2 is cancelled"]
+    assert ended.said[-3:] == ["run r1 is cancelled", "run r2 is cancelled", "stopping at SIGINT"]
 
 
 def test_the_third_ctrl_c_does_not_wait() -> None:
     ended = Ended(Runs(RUN, ends=False), INT, INT, INT)
     assert ended.code == INTERRUPTED
-    assert ended.said[-1] == "run r1 is running"
+    assert ended.said[-2:] == ["run r1 is running", "stopping at SIGINT"]
 
 
 def test_the_wait_for_a_cancelled_run_is_bounded_by_its_grace() -> None:
