@@ -220,7 +220,7 @@ _REASONS = (
 _NONE = "No predictions were published: "
 _WEAK = "the model does not beat the majority baseline on held-out items"
 _UNSCORED = (
-    "the model has no held-out score with an interval, so nothing tells whether it beats the majority baseline"
+    "the model has no held-out score with an interval, so nothing says whether it beats the majority baseline"
 )
 
 

@@ -129,11 +129,11 @@ def finish_run(
 ) -> dict[str, Any]:
     """Score the held-out predictions, and send every prediction to the registry in batches.
 
-    Answers `scores`, `n_predictions`, and `warnings`: one for each file beside the scores that could not
-    be written.
+    Answers `scores`, `n_predictions`, and `warnings`: one for a score on few items, and one for each file
+    beside the scores that could not be written.
     """
     restore_home()
-    from potato_ray.scoring.report import score_run
+    from potato_ray.scoring.report import few_items_warning, score_run
 
     job = JobFolder(folder)
     kind = offered_trainer(trainer)
@@ -152,7 +152,8 @@ def finish_run(
     for batch in _batches(_predictions(job.predictions)):
         messenger.call("store_predictions", run_id, attempt, batch)
         n_predictions += len(batch)
-    warnings = _illustrate(scores, job)
+    few = few_items_warning(scores.headline)
+    warnings = [*([few] if few else []), *_illustrate(scores, job)]
     return {"scores": scores.as_json(), "n_predictions": n_predictions, "warnings": warnings}
 
 

@@ -50,6 +50,7 @@ def _no_record(cls: type[Record], evidence: str) -> ProtocolError:
 class Headline(Record):
     """The held-out score of a run: a metric on one split, with a 95 % interval where there is one.
 
+    Without one, `low` and `high` are None and `interval_note` says why.
     `baseline` is what one constant answer would get (the most frequent label, for numbers the median),
     `previous` the score of the run before on the same scheme; `comparable` False: items have changed sides
     since, so the two do not compare.
@@ -60,6 +61,7 @@ class Headline(Record):
     value: float
     low: float | None = None
     high: float | None = None
+    interval_note: str = ""
     n_items: int = 0
     baseline: float | None = None
     previous: float | None = None

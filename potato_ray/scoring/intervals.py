@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import isclose
 
 import numpy as np
 
 N_RESAMPLES = 1000
 LEVEL = 0.95
+MIN_ITEMS = 10
+"""The fewest items that a score has an interval on: fewer hold too few different resamples."""
 _CELLS_AT_ONCE = 4_000_000
 
 
@@ -51,3 +54,20 @@ def percentile_interval(values: np.ndarray, level: float = LEVEL) -> tuple[float
     outside = (1 - level) / 2
     low, high = np.quantile(kept, [outside, 1 - outside])
     return float(low), float(high)
+
+
+def believable_interval(values: np.ndarray, n_items: int) -> tuple[tuple[float, float] | None, str]:
+    """(interval, "") of the resamples `values` of `n_items` items, or (None, why there is none).
+
+    Where all resamples agree, as those of a faultless score do, the percentiles have no width: they would
+    read as certainty where the items merely hold nothing to resample.
+    """
+    items = f"{n_items} item{'' if n_items == 1 else 's'}"
+    interval = percentile_interval(values)
+    if interval is None:
+        return None, f"the score is undefined in every resample of {items}"
+    if isclose(*interval, rel_tol=1e-9, abs_tol=1e-12):
+        return None, f"every resample of {items} gives the same value"
+    if n_items < MIN_ITEMS:
+        return None, f"fewer than {MIN_ITEMS} items"
+    return interval, ""

@@ -19,14 +19,17 @@ from potato_ray.scoring.split_scores import Prediction, SplitScores, answer_of, 
 from potato_ray.trainers.value_range import finite_number
 
 NOT_SCORED = "not scored"
+FEW_ITEMS = 30
+"""A score on fewer items than these comes with a warning."""
 
 
 @dataclass(frozen=True)
 class Headline:
     """The number that stands for a run: the main metric on one held-out split.
 
-    `low` and `high` are its 95 % bootstrap interval, `baseline` the score of a constant answer fitted
-    on the train split, `previous` the same metric of the previous run. `comparable` is False when
+    `low` and `high` are its 95 % bootstrap interval, or None for the reason in `interval_note` (else ""):
+    without them the score is not called better than anything. `baseline` is the score of a constant answer
+    fitted on the train split, `previous` the same metric of the previous run. `comparable` is False when
     held-out items were moved into train, or the study was split in another way before.
     """
 
@@ -37,6 +40,7 @@ class Headline:
     lower_is_better: bool
     low: float | None = None
     high: float | None = None
+    interval_note: str = ""
     baseline: float | None = None
     previous: float | None = None
     comparable: bool = True
@@ -192,10 +196,25 @@ def choose_headline(
         lower_is_better=measure.LOWER_IS_BETTER,
         low=low,
         high=high,
+        interval_note=scores.interval_note,
         baseline=scores.baseline,
         previous=previous.get(f"{split}_{measure.MAIN}"),
         comparable=comparable,
     )
+
+
+def few_items_warning(headline: Headline | None) -> str | None:
+    """A sentence on a headline that rests on few items, and what follows; None where there are enough."""
+    if headline is None or headline.n_items >= FEW_ITEMS:
+        return None
+    count = headline.n_items
+    rests = f"The held-out score rests on {count} item{'' if count == 1 else 's'}"
+    if headline.interval_note:
+        why = f"has no interval ({headline.interval_note})"
+        return (
+            f"{rests} and {why}, so nothing tells whether it is better than the baseline. Label more items."
+        )
+    return f"{rests}, so its interval is wide. Label more items for a surer one."
 
 
 def _moved(manifest: Mapping[str, Any]) -> int:

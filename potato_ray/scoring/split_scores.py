@@ -10,7 +10,7 @@ import numpy as np
 
 from potato_ray.scoring import classification, multilabel, ordinal
 from potato_ray.scoring.calibration import reliability
-from potato_ray.scoring.intervals import percentile_interval
+from potato_ray.scoring.intervals import believable_interval
 from potato_ray.scoring.measures import ANSWER_KEYS, MEASURES, resampled
 from potato_ray.scoring.mistakes import Mistake, errors_of, worst_of
 from potato_ray.trainers import kinds
@@ -30,15 +30,16 @@ class Prediction:
 class SplitScores:
     """One split's scores; `metrics` have no split in their names.
 
-    `interval` and `baseline` belong to the main metric. `confusion` is {"labels", "predicted",
-    "matrix"} with rows of human labels; `bins` and `ece` are there where predictions have confidences;
-    `mistakes` are the worst wrong predictions, of `n_wrong`.
+    `interval` and `baseline` belong to the main metric; without an interval, `interval_note` says why.
+    `confusion` is {"labels", "predicted", "matrix"} with rows of human labels; `bins` and `ece` are there
+    where predictions have confidences; `mistakes` are the worst wrong predictions, of `n_wrong`.
     """
 
     n_items: int
     n_predicted: int
     metrics: Mapping[str, float]
     interval: tuple[float, float] | None = None
+    interval_note: str = ""
     baseline: float | None = None
     baseline_answer: Any = None
     confusion: Mapping[str, Any] | None = None
@@ -68,13 +69,16 @@ def score_split(
     said = [predictions.get(item) for item in targets]
     answers = [each.answer if each is not None else None for each in said]
     constant = measure.baseline(train, scheme) if train else None
+    drawn = resampled(measure, truth, answers, scheme, rng)
+    interval, interval_note = believable_interval(drawn, len(truth))
     bins, ece = _reliability(kind, scheme, truth, said)
     mistakes, n_wrong = _mistakes(kind, scheme, targets, said)
     return SplitScores(
         n_items=len(truth),
         n_predicted=sum(each is not None for each in said),
         metrics=measure.metrics(truth, answers, scheme),
-        interval=percentile_interval(resampled(measure, truth, answers, scheme, rng)),
+        interval=interval,
+        interval_note=interval_note,
         baseline=_constant_score(measure, truth, constant, scheme),
         baseline_answer=constant,
         confusion=_confusion(kind, truth, answers, scheme),

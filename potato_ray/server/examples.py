@@ -17,6 +17,7 @@ _HEADLINE = {
     "lower_is_better": False,
     "low": 0.68,
     "high": 0.92,
+    "interval_note": "",
     "baseline": 0.22,
     "previous": 0.78,
     "comparable": True,

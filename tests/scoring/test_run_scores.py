@@ -11,9 +11,9 @@ import pytest
 
 from potato_ray.errors import RunFailed
 from potato_ray.scoring.calibration import reliability
-from potato_ray.scoring.intervals import percentile_interval, resample_sums
+from potato_ray.scoring.intervals import believable_interval, percentile_interval, resample_sums
 from potato_ray.scoring.regression import main_of
-from potato_ray.scoring.report import RunScores, score_run, write_pictures
+from potato_ray.scoring.report import RunScores, few_items_warning, score_run, write_pictures
 from potato_ray.scoring.split_scores import Prediction, score_split
 
 Labels = dict[str, str]
@@ -216,6 +216,79 @@ def test_a_bootstrap_interval_covers_the_true_mean_about_as_often_as_it_says() -
 
 def test_no_defined_resample_means_no_interval() -> None:
     assert percentile_interval(np.array([np.nan, np.nan])) is None
+    assert believable_interval(np.array([np.nan]), 20) == (
+        None,
+        "the score is undefined in every resample of 20 items",
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "n_items", "interval", "note"),
+    [
+        ([0.5, 1.0], 10, (0.5125, 0.9875), ""),
+        ([0.5, 1.0], 9, None, "fewer than 10 items"),
+        ([1.0, 1.0], 40, None, "every resample of 40 items gives the same value"),
+        ([0.1 + 0.2, 0.3], 40, None, "every resample of 40 items gives the same value"),
+        ([1.0, 1.0], 1, None, "every resample of 1 item gives the same value"),
+        ([1e-7, 2e-7], 40, (1.025e-7, 1.975e-7), ""),
+    ],
+)
+def test_an_interval_that_would_read_as_certainty_is_none(
+    values: list[float], n_items: int, interval: tuple[float, float] | None, note: str
+) -> None:
+    found, why = believable_interval(np.array(values), n_items)
+    assert (found, why) == (pytest.approx(interval) if interval else None, note)
+
+
+def held_out(tmp_path: Path, count: int, wrong: int) -> RunScores:
+    """The scores of a run on `count` val items, the first `wrong` of them wrong."""
+    val = {f"v{n}": "good" if n % 2 else "bad" for n in range(count)}
+    bundle = make_bundle(tmp_path, {"train": TRAIN, "val": val})
+    said = {item: ("bad" if n < wrong else label, 0.9) for n, (item, label) in enumerate(val.items(), -1)}
+    return score_run(bundle, say(tmp_path, said), selects_on_val=False)
+
+
+@pytest.mark.parametrize(
+    ("count", "wrong", "note"),
+    [
+        (3, 0, "every resample of 3 items gives the same value"),
+        (9, 2, "fewer than 10 items"),
+        (10, 2, ""),
+        (40, 0, "every resample of 40 items gives the same value"),
+    ],
+)
+def test_a_score_without_an_interval_says_why(tmp_path: Path, count: int, wrong: int, note: str) -> None:
+    scores = held_out(tmp_path, count, wrong)
+    assert scores.headline is not None
+    assert scores.headline.interval_note == scores.splits["val"].interval_note == note
+    assert (scores.headline.low is None) == (scores.headline.high is None) == bool(note)
+
+
+@pytest.mark.parametrize(
+    ("count", "wrong", "said"),
+    [
+        (
+            3,
+            0,
+            "The held-out score rests on 3 items and has no interval (every resample of 3 items gives the "
+            "same value), so nothing tells whether it is better than the baseline. Label more items.",
+        ),
+        (
+            29,
+            5,
+            "The held-out score rests on 29 items, so its interval is wide. Label more items for a surer "
+            "one.",
+        ),
+        (30, 5, None),
+        (40, 0, None),
+    ],
+)
+def test_a_score_on_few_items_is_warned_of(tmp_path: Path, count: int, wrong: int, said: str | None) -> None:
+    assert few_items_warning(held_out(tmp_path, count, wrong).headline) == said
+
+
+def test_a_run_without_a_score_is_not_warned_of() -> None:
+    assert few_items_warning(None) is None
 
 
 def test_perfectly_calibrated_confidences_have_no_calibration_error() -> None:

@@ -179,8 +179,8 @@ def test_the_gate_that_blocks_holds_a_model_without_a_score_back(succeed, settin
     report = succeed(prediction("a", "negative"), prediction("b"), settings=block)[1]
     assert (report.n_written, report.n_skipped_gate) == (0, 2)
     assert report.summary == (
-        "No predictions were published: the model has no held-out score with an interval, so it was not"
-        " compared with the majority baseline (model_training.writeback.gate is block)"
+        "No predictions were published: the model has no held-out score with an interval, so nothing says"
+        " whether it beats the majority baseline (model_training.writeback.gate is block)"
     )
     assert report.warnings[0].startswith("The model has no held-out score with an interval")
     assert report.warnings[0].endswith("its predictions are stored and not shown.")
@@ -191,7 +191,8 @@ def test_the_gate_that_warns_says_that_a_published_model_has_no_score(succeed):
     report = succeed(prediction("a"))[1]
     assert report.n_written == 1
     assert report.warnings == (
-        "The model has no held-out score with an interval, so it was not compared with the majority baseline;"
+        "The model has no held-out score with an interval, so nothing says whether it beats the majority"
+        " baseline;"
         " published all the same.",
     )
 
