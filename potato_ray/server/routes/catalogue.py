@@ -12,9 +12,10 @@ from potato_ray.server.answers import BackendList, CheckBody, SchemaList, Traine
 from potato_ray.server.backend_checks import BackendChecks
 from potato_ray.server.catalogue import backends_body, check_body, schemas_body, trainers_body
 from potato_ray.server.context import Context
+from potato_ray.server.queries import KnownQuery
 from potato_ray.server.run_answers import json_answer
 
-router = APIRouter(prefix="/admin/training/api", tags=["catalogue"], dependencies=[Admin])
+router = APIRouter(prefix="/admin/training/api", tags=["catalogue"], dependencies=[Admin, KnownQuery])
 
 
 @router.get(

@@ -19,10 +19,11 @@ from potato_ray.server.artifact_files import artifact_files, find_artifact
 from potato_ray.server.context import Context, ServerContext
 from potato_ray.server.downloads import OTHER_TYPE, TYPES, download
 from potato_ray.server.openapi import media, problems
+from potato_ray.server.queries import KnownQuery
 from potato_ray.server.routes.runs import RunId
 from potato_ray.server.run_answers import folder_of, found_run, json_answer, shown_event, told_event
 
-router = APIRouter(prefix="/admin/training/api", tags=["run files"], dependencies=[Admin])
+router = APIRouter(prefix="/admin/training/api", tags=["run files"], dependencies=[Admin, KnownQuery])
 
 ROWS = 1000
 MAX_EVENTS = 1000

@@ -16,11 +16,12 @@ from potato_ray.server.context import Context, ServerContext
 from potato_ray.server.grants import Grant
 from potato_ray.server.openapi import problems, refusals
 from potato_ray.server.problems import answer
+from potato_ray.server.queries import KnownQuery
 from potato_ray.server.run_answers import found_run, in_full, json_answer, summary
 from potato_ray.server.start_body import REQUEST_BODY, start_body
 from potato_ray.starting import StartRequest
 
-router = APIRouter(prefix="/admin/training/api", tags=["runs"], dependencies=[Admin])
+router = APIRouter(prefix="/admin/training/api", tags=["runs"], dependencies=[Admin, KnownQuery])
 
 QUEUE_RETRY_AFTER_S = 10
 KEY_FORM = r"^[!-~]{1,255}$"

@@ -19,9 +19,10 @@ from potato_ray.server.grants import Grant, granted_to
 from potato_ray.server.openapi import media, problems
 from potato_ray.server.overview import EXAMPLE, Overview, overview
 from potato_ray.server.problems import Rejected
+from potato_ray.server.queries import KnownQuery
 from potato_ray.server.run_answers import found_run, json_answer
 
-router = APIRouter(prefix="/admin/training/api", tags=["status"], dependencies=[Admin])
+router = APIRouter(prefix="/admin/training/api", tags=["status"], dependencies=[Admin, KnownQuery])
 
 _FAREWELL_S = 1.0
 """How long a stream may take to end by itself when the server stops."""

@@ -67,7 +67,7 @@ function fresh(template, run) {
 }
 
 /** @param {any} run */
-const nameOf = (run) => `${run.trainer} on ${run.schemas[0]}`;
+const nameOf = (run) => `${run.trainer} on ${run.schemas.slice(0, 1)}`;
 
 /** @param {HTMLElement} card @param {any} run */
 function fillCard(card, run) {
