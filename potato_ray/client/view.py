@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
 from importlib import import_module
 from typing import Any
@@ -70,7 +71,7 @@ def require_pandas() -> Any:
         raise ClientError(
             "to_pandas needs pandas, which is not installed here.",
             code="missing_dependency",
-            next_step="pip install pandas, or go through the predictions one by one.",
+            next_step=f"{sys.executable} -m pip install pandas, or go through the predictions one by one.",
         ) from None
 
 

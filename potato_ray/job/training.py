@@ -17,6 +17,7 @@ from potato_ray.job.prediction_file import PredictionFile
 from potato_ray.job.spec import JobSpec
 from potato_ray.trainers import kinds
 from potato_ray.trainers.base import MIN_INSTANCES, FitContext, Reporter, Trainer, TrainerError
+from potato_ray.trainers.installing import into_this_python
 from potato_ray.trainers.registry import missing_packages, require_trainer
 
 _FEW_LABELS_MATTER = (kinds.NOMINAL, kinds.ORDINAL)
@@ -71,7 +72,7 @@ class Training:
                 "missing_dependency",
                 f"Trainer '{kind.name}' could not be imported: {sys.executable} on {socket.gethostname()} "
                 f"lacks {names}.",
-                kind.install_hint,
+                into_this_python(kind.install_hint),
             )
         for need in kind.requires:
             # Here rather than in fit: a broken package is then never taken for a failure of the fit.

@@ -11,6 +11,7 @@ from typing import Any, TextIO
 
 from potato_ray.errors import ProjectUnreadable
 from potato_ray.project.json_stream import JsonStream, JsonTorn
+from potato_ray.trainers.installing import into_this_python
 
 KEY_OF_RECORD = "\0key"
 """Under this name a record of an object of objects has its key; no data file names a field like that."""
@@ -152,7 +153,7 @@ def _parquet(path: Path) -> Iterator[Any]:
         raise ProjectUnreadable(
             f"The file {path.name} needs pyarrow, which is not installed.",
             code="missing_dependency",
-            next_step="Run: pip install 'potato-ray[parquet]'",
+            next_step="Run: " + into_this_python("pip install 'potato-ray[parquet]'"),
         ) from None
     try:
         with parquet.ParquetFile(path) as file:

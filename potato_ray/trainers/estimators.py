@@ -8,6 +8,7 @@ import inspect
 from typing import Any, Mapping, Sequence, cast
 
 from potato_ray.trainers.base import TrainerError
+from potato_ray.trainers.installing import into_this_python
 
 PACKAGES = ("sklearn", "xgboost", "lightgbm", "catboost", "imblearn")
 """Top-level packages that a dotted path may name; nothing else is ever imported for a parameter."""
@@ -128,7 +129,7 @@ def _module(module_name: str, path: str) -> Any:
         raise TrainerError(
             "missing_dependency",
             f"{path} needs {missing.name}, which is not installed.",
-            f"pip install {missing.name}",
+            into_this_python(f"pip install {missing.name}"),
         ) from missing
 
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Iterable
 
 from potato_ray.trainers.base import Requirement, Trainer, TrainerError
+from potato_ray.trainers.installing import into_this_python
 from potato_ray.trainers.model_files import CARD, read_card
 
 ENTRY_POINT_GROUP = "potato_ray.trainers"
@@ -152,7 +153,7 @@ def availability(trainer: type[Trainer]) -> tuple[bool, str, str]:
     if not missing:
         return True, "", ""
     packages = ", ".join(need.package for need in missing)
-    return False, f"Not installed here: {packages}.", trainer.install_hint
+    return False, f"Not installed here: {packages}.", into_this_python(trainer.install_hint)
 
 
 def _is_installed(module: str) -> bool:

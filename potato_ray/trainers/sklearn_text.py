@@ -22,6 +22,7 @@ from potato_ray.trainers.base import (
     TrainerError,
 )
 from potato_ray.trainers.features import DEFAULT_KWARGS, LetterGroups, TextFeatures
+from potato_ray.trainers.installing import into_this_python
 from potato_ray.trainers.text_model import TextModel
 from potato_ray.trainers.train_rows import TrainRows, read_train_rows, texts_of
 from potato_ray.trainers.value_range import value_range
@@ -128,7 +129,9 @@ class SklearnText(Trainer):
             model_files.check_versions(model_files.read_card(artifacts))
             state = model_files.load_model(artifacts)
         except ImportError as missing:
-            raise TrainerError("missing_dependency", str(missing), cls.install_hint) from missing
+            raise TrainerError(
+                "missing_dependency", str(missing), into_this_python(cls.install_hint)
+            ) from missing
         trainer = cls()
         try:
             trainer._model = TextModel.from_state(state)

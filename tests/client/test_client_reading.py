@@ -153,6 +153,7 @@ def test_without_pandas_that_is_said_before_anything_is_fetched(monkeypatch: pyt
     with client_of(Replies()) as client, pytest.raises(ClientError, match="needs pandas") as missing:
         run_of(client).predictions().to_pandas()
     assert missing.value.code == "missing_dependency"
+    assert missing.value.next_step.startswith(f"{sys.executable} -m pip install pandas, or")
 
 
 def test_what_a_newer_server_says_besides_is_kept() -> None:

@@ -44,7 +44,7 @@ def test_parquet_gives_the_same_items(make_project, tmp_path):
 
 def test_parquet_without_pyarrow_names_the_pip_line(make_project, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(ProjectUnreadable, match=r"pip install 'potato-ray\[parquet\]'"):
+    with pytest.raises(ProjectUnreadable, match=r"-m pip install 'potato-ray\[parquet\]'"):
         read(make_project(items="", file="a.parquet"))
 
 

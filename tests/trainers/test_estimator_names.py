@@ -1,4 +1,6 @@
+import shlex
 import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -100,7 +102,7 @@ def test_a_package_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(TrainerError, match="xgboost, which is not installed") as refusal:
         estimators.resolve("xgboost.XGBClassifier")
     assert refusal.value.code == "missing_dependency"
-    assert refusal.value.next_step == "pip install xgboost"
+    assert refusal.value.next_step == f"{shlex.quote(sys.executable)} -m pip install xgboost"
 
 
 @pytest.mark.parametrize(

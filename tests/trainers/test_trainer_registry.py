@@ -9,6 +9,7 @@ import pytest
 
 from potato_ray.trainers import registry
 from potato_ray.trainers.base import Licence, Requirement, Trainer, TrainerError
+from potato_ray.trainers.installing import into_this_python
 
 
 class Echo(Trainer):
@@ -128,7 +129,11 @@ def test_trainers_are_found_by_kind_and_annotation_type(echo: type[Trainer]) -> 
 
 
 def test_a_missing_package_makes_a_trainer_unavailable_with_a_hint() -> None:
-    assert registry.availability(Echo) == (False, "Not installed here: no-such.", "pip install no-such")
+    assert registry.availability(Echo) == (
+        False,
+        "Not installed here: no-such.",
+        into_this_python("pip install no-such"),
+    )
     found = registry.get_trainer("sklearn-text")
     assert found is not None
     assert registry.availability(found) == (True, "", "")
