@@ -27,7 +27,11 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters.update(
-        duration=wording.duration, number=wording.number, when=wording.when, iso=wording.iso_time
+        duration=wording.duration,
+        number=wording.number,
+        score=wording.score,
+        when=wording.when,
+        iso=wording.iso_time,
     )
     return made
 

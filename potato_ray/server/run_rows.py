@@ -12,15 +12,20 @@ from potato_ray.registry.states import State
 from potato_ray.server.context import ServerContext
 from potato_ray.server.hiding import hide_paths
 from potato_ray.server.wording import number
+from potato_ray.server.wording import score as figure
+
+SHORT_ID = 12
+"""The most characters that a table has of a run's id."""
 
 
 @dataclass(frozen=True)
 class Score:
-    """A held-out score for a cell: the figure, its interval, split and metric; all in one sentence."""
+    """A held-out score for a cell: the figure, its interval, split, metric, `note`; all in one sentence."""
 
     value: str
     interval: str
     what: str
+    note: str
     sentence: str
 
 
@@ -37,6 +42,11 @@ class RunRow:
     started_at: float | None
     took_s: float | None
     reason: str
+
+    @property
+    def short_id(self) -> str:
+        """The end of the run's id, which tells runs of one minute apart: `1f2e3d`."""
+        return self.run.run_id.rpartition("-")[2][-SHORT_ID:]
 
 
 @dataclass(frozen=True)
@@ -100,26 +110,27 @@ def score_of(headline: Mapping[str, Any] | None) -> Score | None:
     if not headline or headline.get("value") is None:
         return None
     what = f"{headline['split']} {headline['metric']}"
-    interval = _interval(headline)
+    interval, note = _interval(headline), "lower is better" if headline.get("lower_is_better") else ""
     notes = [
         what + (f", 95 % interval {interval}" if interval else ""),
-        f"{headline['n_items']} items" if headline.get("n_items") is not None else "",
-        f"baseline {number(headline['baseline'])}" if headline.get("baseline") is not None else "",
-        f"previous run {number(headline['previous'])}" if headline.get("previous") is not None else "",
-        "lower is better" if headline.get("lower_is_better") else "",
+        f"no 95 % interval: {headline['interval_note']}" if headline.get("interval_note") else "",
+        _counted(headline["n_items"]) if headline.get("n_items") is not None else "",
+        f"baseline {figure(headline['baseline'])}" if headline.get("baseline") is not None else "",
+        f"previous run {figure(headline['previous'])}" if headline.get("previous") is not None else "",
+        note,
         "" if headline.get("comparable", True) else "not directly comparable with earlier runs",
     ]
     sentence = "; ".join(note for note in notes if note)
-    return Score(_figure(headline["value"]), interval, what, sentence)
+    return Score(figure(headline["value"]), interval, what, note, sentence)
 
 
 def _interval(headline: Mapping[str, Any]) -> str:
     low, high = headline.get("low"), headline.get("high")
-    return "" if low is None or high is None else f"{_figure(low)}–{_figure(high)}"
+    return "" if low is None or high is None else f"{figure(low)}–{figure(high)}"
 
 
-def _figure(value: float) -> str:
-    return f"{value:.3f}" if abs(value) < 1000 else number(value)
+def _counted(count: int) -> str:
+    return f"{number(count)} item{'' if count == 1 else 's'}"
 
 
 def waiting_label(position: int) -> str:

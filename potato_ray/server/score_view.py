@@ -11,6 +11,7 @@ from potato_ray.registry.reading import RegistryReader
 from potato_ray.registry.runs import Run
 from potato_ray.scoring.picture_axes import Axis, nice_axis, unit_axis
 from potato_ray.server.wording import number
+from potato_ray.server.wording import score as figure
 
 THIS, BASELINE, PREVIOUS, BLIND = "this", "baseline", "previous", "blind"
 
@@ -41,6 +42,7 @@ class Comparison:
     value: float
     low: float | None
     high: float | None
+    interval_note: str
     n_items: int
     lower_is_better: bool
     comparable: bool
@@ -75,6 +77,7 @@ def compare(reader: RegistryReader, run: Run) -> Comparison | None:
         value=float(head["value"]),
         low=head.get("low"),
         high=head.get("high"),
+        interval_note=str(head.get("interval_note") or ""),
         n_items=int(head.get("n_items") or 0),
         lower_is_better=bool(head.get("lower_is_better")),
         comparable=bool(head.get("comparable", True)),
@@ -152,7 +155,8 @@ def _words(points: Mapping[str, _Point], head: Object) -> Iterator[str]:
     lower = bool(head.get("lower_is_better"))
     this = points[THIS]
     if this.low is None or this.high is None:
-        yield "The score has no interval, so nothing can be said about differences."
+        note = f" ({head['interval_note']})" if head.get("interval_note") else ""
+        yield f"The score has no 95 % interval{note}, so nothing can be said about differences."
         return
     if BASELINE in points:
         yield _against_baseline(this, points[BASELINE], lower)
@@ -214,7 +218,7 @@ def _caveats(scores: Object, head: Object) -> Iterator[str]:
         yield (
             f"No item of {split} was labelled without a pre-label in sight, so this score may flatter the "
             f"model. On the {_items(blind)} of {blind['split']} that were, {blind['metric']} is "
-            f"{number(blind['value'])}{_interval_words(blind)}; those are other items, so the two cannot be "
+            f"{figure(blind['value'])}{_interval_words(blind)}; those are other items, so the two cannot be "
             "compared."
         )
 
@@ -226,7 +230,7 @@ def _items(head: Object) -> str:
 
 def _interval_words(head: Object) -> str:
     low, high = head.get("low"), head.get("high")
-    return "" if low is None or high is None else f" (95 % interval {number(low)} to {number(high)})"
+    return "" if low is None or high is None else f" (95 % interval {figure(low)} to {figure(high)})"
 
 
 MISSING = {

@@ -30,9 +30,22 @@ def number(value: object) -> str:
     return f"{value:.3f}" if 0.001 <= abs(value) < 1000 else f"{value:.4g}"
 
 
-def when(epoch_s: float | None) -> str:
-    """A time for people, in UTC; pages put the local time in its place. "" when there is none."""
-    return datetime.fromtimestamp(epoch_s, UTC).strftime("%Y-%m-%d %H:%M UTC") if epoch_s else ""
+def score(value: float) -> str:
+    """A score with three decimals, also where it is whole (1.000); tiny and huge ones as `number` has them.
+
+    What rounding in sums has left of a zero is one.
+    """
+    size = abs(value)
+    return f"{value:.3f}" if 0.001 <= size < 1000 else "0.000" if size < 1e-9 else number(value)
+
+
+def when(epoch_s: float | None, *, exact: bool = False) -> str:
+    """A time for people, in UTC; pages put the local time in its place. "" when there is none.
+
+    `exact`: with its seconds.
+    """
+    form = "%Y-%m-%d %H:%M:%S UTC" if exact else "%Y-%m-%d %H:%M UTC"
+    return datetime.fromtimestamp(epoch_s, UTC).strftime(form) if epoch_s else ""
 
 
 def iso_time(epoch_s: float | None) -> str:

@@ -44,6 +44,16 @@ def test_the_score_stands_beside_the_baseline_and_the_previous_run(serve) -> Non
     assert "istinguishable" not in html
 
 
+def test_a_faultless_score_on_few_items_has_no_interval_and_is_compared_with_nothing(serve) -> None:
+    served = serve()
+    run = scored(served, n_items=6, wrong_every=0)
+    text = text_of(page(served, run.run_id))
+    assert "1.000 macro_f1 on val 3 items, no 95 % interval: every resample of 3 items gives the same" in text
+    assert "The score has no 95 % interval (every resample of 3 items gives the same value), so" in text
+    assert "Better than" not in text
+    assert "coverage 1.000 1.000" in text
+
+
 @pytest.mark.parametrize(("selects_on_val", "unseen"), [(False, True), (True, False)])
 def test_val_is_called_unseen_only_where_the_trainer_did_not_choose_by_it(
     serve, selects_on_val: bool, unseen: bool
@@ -183,6 +193,19 @@ def test_pre_labels_can_be_withdrawn_once(serve) -> None:
     assert 'id="withdraw"' in page(served, run.run_id)
     assert served.client.delete(f"/admin/training/api/runs/{run.run_id}/predictions").status_code == 200
     assert 'id="withdraw"' not in page(served, run.run_id)
+
+
+def test_a_page_says_when_predictions_were_withdrawn_or_that_newer_ones_replaced_them(serve) -> None:
+    served = serve()
+    run = succeed(served)
+    registry = served.controller.registry
+    served.controller.write(registry.update, run.run_id, 1, writeback={"n_read": 3, "summary": "Published 3"})
+    served.client.delete(f"/admin/training/api/runs/{run.run_id}/predictions")
+    assert "Withdrawn at <time" in page(served, run.run_id)
+    assert "newer runs have replaced them" not in page(served, run.run_id)
+    replaced = succeed(served, n_predictions=0)
+    served.controller.write(registry.update, replaced.run_id, 1, writeback={"n_read": 3})
+    assert "newer runs have replaced them" in page(served, replaced.run_id)
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,11 @@ def comparison(serve: Any, *, scores: dict[str, Any] | None = None, **changes: A
         ({"baseline": 0.95}, "Worse than the baseline"),
         ({"metric": "mae", "lower_is_better": True, "baseline": 0.95}, "Better than the baseline"),
         ({"metric": "mae", "lower_is_better": True, "baseline": 0.5}, "Worse than the baseline"),
-        ({"low": None, "high": None}, "The score has no interval"),
+        ({"low": None, "high": None}, "The score has no 95 % interval, so nothing can be said"),
+        (
+            {"value": 1.0, "low": None, "high": None, "interval_note": "fewer than 10 items"},
+            "The score has no 95 % interval (fewer than 10 items), so nothing can be said",
+        ),
     ],
 )
 def test_the_baseline_is_met_by_the_interval(serve, changes: dict[str, Any], word: str) -> None:

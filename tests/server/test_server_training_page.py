@@ -157,6 +157,18 @@ def test_a_finished_run_is_in_the_table_and_nowhere_else(serve) -> None:
     assert "val macro_f1, 95 % interval 0.720–0.870; 28 items; baseline 0.391" in html.unescape(shown)
 
 
+def test_an_error_is_marked_as_better_when_lower_and_a_missing_interval_with_its_reason(serve) -> None:
+    served = serve()
+    headline = {"metric": "mae", "split": "test", "value": 0, "n_items": 1, "lower_is_better": True}
+    headline |= {"low": None, "high": None, "interval_note": "fewer than 10 items", "baseline": 1}
+    run = past(served, lambda registry: Past(registry).succeed(0.8))
+    past(served, lambda registry: registry.update(run.run_id, 1, scores={"headline": headline}))
+    shown = page(served)
+    assert "0.000 test mae, lower is better local · cpu" in text(section(shown, "runs-heading"))
+    sentence = "test mae; no 95 % interval: fewer than 10 items; 1 item; baseline 1.000; lower is better"
+    assert sentence in html.unescape(shown)
+
+
 def test_a_run_without_val_and_test_is_not_scored(serve) -> None:
     served = serve()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from potato_ray.server.wording import duration, iso_time, number, when
+from potato_ray.server.wording import duration, iso_time, number, score, when
 
 
 @pytest.mark.parametrize(
@@ -30,6 +30,23 @@ def test_a_length_of_time_has_the_units_that_matter(seconds: float | None, shown
 )
 def test_a_number_has_the_digits_that_matter(value: object, shown: str) -> None:
     assert number(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (1, "1.000"),
+        (0.0, "0.000"),
+        (-0.0, "0.000"),
+        (-1.1e-17, "0.000"),
+        (-0.25, "-0.250"),
+        (0.00012, "0.00012"),
+        (99.5, "99.500"),
+        (1000.0, "1,000"),
+    ],
+)
+def test_a_score_has_three_decimals_also_where_it_is_whole(value: float, shown: str) -> None:
+    assert score(value) == shown
 
 
 def test_times_are_utc_for_people_and_for_machines() -> None:

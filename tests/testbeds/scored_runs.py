@@ -94,7 +94,7 @@ def _scores(
     truth = {item: targets[number % len(targets)] for number, item in enumerate(ids)}
     _write_bundle(bundle, kind, annotation_type, truth)
     said = {
-        item: targets[(number + (number % wrong_every == 0)) % len(targets)]
+        item: targets[(number + (wrong_every > 0 and number % wrong_every == 0)) % len(targets)]
         for number, item in enumerate(ids)
     }
     _write_lines(
