@@ -94,6 +94,7 @@ class WritebackReport:
         return cls(**values)
 
 
+SURE_FROM_ITEMS = 30
 _VALUE_KEYS = ("labels", "value", "text", "spans", "objects", "order")
 
 
@@ -151,11 +152,12 @@ def _reason(candidate: Candidate, settings: WritebackSettings) -> str:
 def beats_baseline(headline: Mapping[str, Any] | None) -> bool | None:
     """Whether a headline score is better than its baseline; None when either is unknown.
 
-    None too for a score with a reason for having no interval: nothing tells how far chance has made it.
+    None too for a score without an interval on fewer than SURE_FROM_ITEMS: nothing tells how far chance
+    has made it. A faultless score has no interval on any number of items, and on many it says enough.
     """
     if not headline or headline.get("value") is None or headline.get("baseline") is None:
         return None
-    if headline.get("interval_note"):
+    if headline.get("interval_note") and int(headline.get("n_items") or 0) < SURE_FROM_ITEMS:
         return None
     gain = float(headline["value"]) - float(headline["baseline"])
     return (gain < 0) if headline.get("lower_is_better") else (gain > 0)

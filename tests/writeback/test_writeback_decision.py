@@ -102,6 +102,8 @@ def test_an_empty_prediction_is_not_shown(payload):
         ({"value": 0.8, "baseline": 0.5}, True),
         ({"value": 0.5, "baseline": 0.5}, False),
         ({"value": 1.0, "baseline": 0.5, "interval_note": "fewer than 10 items"}, None),
+        ({"value": 1.0, "baseline": 0.5, "interval_note": "all agree", "n_items": 29}, None),
+        ({"value": 1.0, "baseline": 0.5, "interval_note": "all agree", "n_items": 30}, True),
         ({"value": 0.8, "baseline": 0.5, "interval_note": ""}, True),
         ({"value": 3.0, "baseline": 4.0, "lower_is_better": True}, True),
         ({"value": 4.0, "baseline": 3.0, "lower_is_better": True}, False),
