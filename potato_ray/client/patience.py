@@ -14,6 +14,7 @@ from potato_ray.client.failures import ClientError, ServerUnavailable
 
 FIRST_PAUSE_S = 0.25
 LONGEST_PAUSE_S = 8.0
+LEAST_PAUSE_S = 0.001
 ABSENT_S = 2.0
 """A server that has never been there, as at a wrong address, is not waited for any longer."""
 LAST_ANSWER_S = 1.0
@@ -86,12 +87,16 @@ class Waiting:
         self._pause_s = FIRST_PAUSE_S
 
     def pause(self, failure: ServerUnavailable) -> Flow[None]:
-        """Wait as long as the server asks for, or twice as long as last time; raises `failure` at the end."""
+        """Wait as long as the server asks for, or twice as long as last time; raises `failure` at the end.
+
+        The last pause lasts as long as is left, so that the limit is used up and ends with one more try.
+        """
         now = self._patience.clock()
         self._since = now if self._since is None else self._since
-        left_s = min(self._since + self._patience.limit_s, self._patience.until) - now
+        left_s = self._since + self._patience.limit_s - now
         wait_s = self._pause_s if failure.retry_after_s is None else max(failure.retry_after_s, FIRST_PAUSE_S)
-        if wait_s > left_s:
+        wait_s = min(wait_s, left_s)
+        if wait_s < LEAST_PAUSE_S or now + wait_s > self._patience.until:
             raise failure
         self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
         yield from pause(wait_s)

@@ -127,6 +127,31 @@ def test_a_server_that_stays_away_is_given_up(
     assert at_most_s / 2 <= time.now <= at_most_s or at_most_s == 3 >= time.now > 0
 
 
+@pytest.mark.parametrize(("patience_s", "lasts_s"), [(0, 0), (3, 3), (20, 20)])
+def test_patience_is_used_up_before_a_server_that_was_there_is_given_up(
+    patience_s: float, lasts_s: float
+) -> None:
+    time, away = Time(), [problem(503, "controller_unavailable") for _ in range(40)]
+    with client_of(Replies(*away), time, patience_s=patience_s) as client, pytest.raises(ServerUnavailable):
+        client.status()
+    assert time.now == pytest.approx(lasts_s)
+
+
+def test_a_server_that_comes_back_at_the_end_of_the_patience_is_heard() -> None:
+    away = [problem(503, "controller_unavailable", {"retry-after": "60"})]
+    time, replies = Time(), Replies(*away, httpx.Response(200, json={"state": "idle"}))
+    with client_of(replies, time, patience_s=3) as client:
+        assert client.status() == {"state": "idle"}
+    assert time.slept == [3]
+
+
+def test_a_server_that_was_never_there_is_given_up_after_two_seconds() -> None:
+    time, refused = Time(), [httpx.ConnectError("refused") for _ in range(40)]
+    with client_of(Replies(*refused), time, patience_s=60) as client, pytest.raises(ServerUnavailable):
+        client.status()
+    assert time.now == pytest.approx(2)
+
+
 def test_a_full_queue_is_not_tried_again() -> None:
     full = problem(429, "queue_full", {"retry-after": "10"}, started=False)
     with client_of(Replies(full)) as client, pytest.raises(StartRefused) as refused:
