@@ -18,6 +18,7 @@ from potato_ray.server.artifact_files import ArtifactFile, artifact_files
 from potato_ray.server.context import ServerContext
 from potato_ray.server.run_answers import folder_of, hidden, shown_event
 from potato_ray.server.score_view import Comparison, compare, missing_words
+from potato_ray.trainers import registry as trainer_registry
 
 LOG_LINES = 200
 FILES_SHOWN = 200
@@ -73,7 +74,7 @@ class RunPage:
     curves: tuple[Curve, ...]
     mistakes: Object | None
     warnings: tuple[tuple[str, tuple[str, ...]], ...]
-    params: tuple[tuple[str, str, bool], ...]
+    params: tuple[tuple[str, str, str], ...]
     log: tuple[str, ...]
     log_after: int
     files: tuple[ArtifactFile, ...]
@@ -212,13 +213,22 @@ def _small(path: Path) -> dict[str, Any] | None:
 # --- what else ------------------------------------------------------------------------------------
 
 
-def _params(run: Run, job: JobFolder | None) -> Iterator[tuple[str, str, bool]]:
-    """(name, value, whether the start of this run set it) of every parameter."""
+def _params(run: Run, job: JobFolder | None) -> Iterator[tuple[str, str, str]]:
+    """(name, value, what set it) of every parameter."""
     spec = _small(job.spec) if job is not None else None
     params = (spec or {}).get("params")
     for name, value in {**(params if isinstance(params, dict) else {}), **run.params}.items():
         shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        yield name, shown, name in run.params
+        yield name, shown, "this run" if name in run.params else _set_by(run.trainer, name, value)
+
+
+def _set_by(trainer: str, name: str, value: Any) -> str:
+    """What has set a parameter that the start did not name; told by its value, as a run keeps no more."""
+    known = trainer_registry.offered_trainer(trainer)
+    defaults = {param.name: param.default for param in known.params} if known else {}
+    if name not in defaults:
+        return "configuration or default"
+    return "default" if value == defaults[name] else "configuration"
 
 
 _GROUPS = (

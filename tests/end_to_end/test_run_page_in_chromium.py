@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
@@ -16,6 +18,12 @@ from potato_ray.registry.runs import Run
 from potato_ray.registry.states import State
 
 LONG_EVIDENCE = "\n".join(f"  File {n}: a_line_of_a_traceback_that_never_ends_{'x' * 150}" for n in range(60))
+
+LINES = """(element) => {
+  const range = document.createRange();
+  range.selectNodeContents(element);
+  return new Set([...range.getClientRects()].map((each) => Math.round(each.top))).size;
+}"""
 
 
 @pytest.fixture(scope="module")
@@ -152,7 +160,7 @@ def test_pre_labels_are_withdrawn_at_the_second_press(site) -> None:
     expect(button).to_be_visible()
     button.press("Enter")
     page.get_by_role("button", name="Press again to withdraw").press("Enter")
-    expect(page.locator("main")).to_contain_text("None of its predictions is stored any more")
+    expect(page.locator("main")).to_contain_text("none of its predictions is stored any more")
     assert list(made.reader.predictions(run.run_id)) == []
 
 
@@ -304,3 +312,32 @@ def test_a_real_run_has_its_pictures_and_the_annotators_answers(
         expect(page.locator(".mistake").first).to_contain_text("annotator_")
         assert violations(page) == []
         assert (folder_of(made, run.run_id) / "answers.jsonl").stat().st_mode & 0o077 == 0
+
+
+def test_every_parameter_can_be_read_to_its_end_at_390_px(site) -> None:
+    made = site()
+    run = scored(made)
+    params = {"vectorizer": "sklearn.feature_extraction.text.TfidfVectorizer", "vectorizer_kwargs": {}}
+    (folder_of(made, run.run_id) / "spec.json").write_text(json.dumps({"v": 1, "params": params}), "utf-8")
+    page = made.open(run, size=NARROW)
+    for cell in page.locator(".params tbody tr > *").all():
+        box = cell.bounding_box()
+        assert box is not None
+        assert box["x"] + box["width"] <= NARROW["width"]
+    assert page.locator(".params th", has_text="vectorizer_kwargs").evaluate(LINES) == 1
+
+
+def test_the_time_of_a_run_stays_in_one_line_of_the_table(site) -> None:
+    made = site()
+    scored(made)
+    page = made.open(locale="en-US")
+    assert page.locator(".runs time").inner_text().endswith("M")
+    assert page.locator(".runs time").evaluate(LINES) == 1
+
+
+def test_the_times_on_the_page_of_a_run_say_their_zone(site) -> None:
+    made = site()
+    page = made.open(scored(made), locale="en-US", timezone_id="Asia/Tokyo")
+    expect(page.locator("dt:text-is('Ended') + dd time")).to_have_text(
+        re.compile(r":\d\d:\d\d\s[AP]M GMT\+9$")
+    )

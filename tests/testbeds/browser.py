@@ -54,9 +54,8 @@ def page_of(
     browser: Browser, url: str, *, size: dict[str, int] | None = None, scheme: str = "light", **options: Any
 ) -> Iterator[Page]:
     """A fresh page, light or dark, without cookies. An error of its scripts fails the test."""
-    context = browser.new_context(
-        viewport=size or WIDE, color_scheme=scheme, base_url=url, locale="en-GB", **options
-    )
+    look = {"viewport": size or WIDE, "color_scheme": scheme, "locale": "en-GB", **options}
+    context = browser.new_context(base_url=url, **look)
     context.set_default_timeout(15_000)
     page = context.new_page()
     errors: list[str] = []

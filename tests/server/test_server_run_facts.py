@@ -1,0 +1,70 @@
+"""What the page of a run says of its times and parameters, and the table of its id."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from run_history import folder_of, succeed
+from scored_runs import scored
+
+from potato_ray.server.wording import when
+
+
+def page(served: Any, where: str) -> str:
+    answer = served.client.get(f"/admin/training{where}")
+    assert answer.status_code == 200
+    return str(answer.text)
+
+
+def setter(html: str, name: str) -> str:
+    found = re.search(rf">{name}</th>.*?class=\"setter\">([^<]*)<", html)
+    assert found
+    return found[1]
+
+
+def test_the_times_of_a_run_have_their_seconds(serve) -> None:
+    served = serve()
+    run = succeed(served)
+    html = page(served, f"/runs/{run.run_id}")
+    for label, time in (("Asked for", run.created_at), ("Ended", run.finished_at)):
+        assert re.search(
+            rf"<dt>{label}</dt><dd><time datetime=\"[^\"]+\" data-exact>{when(time, exact=True)}<", html
+        )
+
+
+def test_an_exact_time_has_its_seconds() -> None:
+    assert when(1772357400.25, exact=True) == "2026-03-01 09:30:00 UTC"
+
+
+def test_how_long_a_run_took_is_told_of_its_worker_and_in_all(serve) -> None:
+    served = serve()
+    run = succeed(served)
+    assert re.search(
+        r"[\d.]+ s of the worker .*[\d.]+ s since it was asked for", page(served, f"/runs/{run.run_id}")
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("min_instances", 5, "this run"),
+        ("letter_groups", False, "configuration"),
+        ("letter_groups", True, "default"),
+        ("of_an_older_version", 1, "configuration or default"),
+    ],
+)
+def test_each_parameter_says_what_set_it(serve, name: str, value: Any, expected: str) -> None:
+    served = serve()
+    run = scored(served)
+    spec = json.dumps({"v": 1, "params": {name: value}})
+    (folder_of(served, run.run_id) / "spec.json").write_text(spec, "utf-8")
+    assert setter(page(served, f"/runs/{run.run_id}"), name) == expected
+
+
+def test_the_table_tells_runs_of_one_minute_apart_by_the_ends_of_their_ids(serve) -> None:
+    served = serve()
+    run = succeed(served)
+    assert f'title="Run {run.run_id}">{run.run_id[-6:]}</span>' in page(served, "")
