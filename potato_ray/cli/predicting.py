@@ -9,14 +9,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
+from potato_ray import run_lookup
 from potato_ray.cli.output import say
-from potato_ray.cli.runs import find_run, reader_of
-from potato_ray.config import load
+from potato_ray.cli.runs import LATEST, find_run, reader_of
+from potato_ray.config import ProjectConfig, load
 from potato_ray.errors import NotFound, ProjectUnreadable
 from potato_ray.job.folder import JobFolder
 from potato_ray.project.paths import ProjectPaths
 from potato_ray.project.records import FileRole, read_records
 from potato_ray.project.text_fields import clean, joined, readable
+from potato_ray.registry.runs import Run
 
 LINES = frozenset({".txt", ".text", ""})
 NEW_TEXTS = FileRole(
@@ -54,7 +56,7 @@ def _where(run: str, config: Path) -> tuple[JobFolder, ProjectPaths]:
         here = Path.cwd()
         return JobFolder(run), ProjectPaths(task_dir=here, data_paths=(), output_dir=here)
     loaded = load(config)
-    found = find_run(reader_of(loaded), run, status="success")
+    found = _successful(loaded, run)
     folder = JobFolder(loaded.training_dir / "runs" / found.run_id)
     if not (folder.artifacts / "model_card.json").is_file():
         raise NotFound(
@@ -63,6 +65,19 @@ def _where(run: str, config: Path) -> tuple[JobFolder, ProjectPaths]:
             next_step="Choose a successful run: potato-ray training runs.",
         )
     return folder, ProjectPaths.from_config(loaded)
+
+
+def _successful(config: ProjectConfig, run: str) -> Run:
+    """The run of that id, or the newest success. Raises NotFound, which names the folder of a pruned run."""
+    if run == LATEST:
+        return find_run(reader_of(config), run, status="success")
+    try:
+        return run_lookup.find_run(config, reader_of(config), run)
+    except NotFound as missing:
+        folder = run_lookup.run_folder(config, run)
+        if folder is not None and (folder / "artifacts" / "model_card.json").is_file():
+            missing.next_step = f"Predict with the folder in place of the run: potato-ray predict {folder} …"
+        raise
 
 
 @contextlib.contextmanager

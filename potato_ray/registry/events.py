@@ -10,11 +10,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from potato_ray.registry.runs import Run, clean, encode, finite, to_json
+from potato_ray.registry.states import State
 
 WARNINGS_MAX = 100
 """The most warnings kept on a run's row; the events hold all of them."""
 
 Said = Mapping[str, Any]
+_INFO: Said = {"event": "log", "level": "info"}
 
 
 def record(
@@ -44,6 +46,23 @@ def note(connection: sqlite3.Connection, run: Run, said: Said, now: float) -> No
     """Store an event of the server itself; it moves the step line of a run that has not ended."""
     _append(connection, run, "server", [said], now)
     apply(connection, run, [said])
+
+
+def tell_end(connection: sqlite3.Connection, run: Run, now: float) -> None:
+    """Let the log say how a run ends, where its worker has not; `run` is as it will be."""
+    if run.state is State.CANCELLED:
+        waited = " while it waited" if run.begun_at is None else ""
+        _append(connection, run, "server", [{**_INFO, "message": f"It was cancelled{waited}."}], now)
+    elif run.error and not _has_said(connection, run):
+        said = {"code": run.error_code, "message": run.error, "next_step": run.error_next_step}
+        _append(connection, run, "server", [{"event": "error", **said}], now)
+
+
+def _has_said(connection: sqlite3.Connection, run: Run) -> bool:
+    """Whether the worker of this attempt has told its error itself."""
+    row = connection.execute("SELECT seq FROM potato_ray_runs WHERE run_id = ?", (run.run_id,)).fetchone()
+    told = newest(connection, row["seq"], ("error",), 1)
+    return any((each["attempt"], each.get("code")) == (run.attempt, run.error_code) for each in told)
 
 
 def _append(connection: sqlite3.Connection, run: Run, source: str, said: Sequence[Said], now: float) -> None:

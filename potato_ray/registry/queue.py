@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from potato_ray.errors import Conflict, NotFound, StartRefused
-from potato_ray.registry import runs
+from potato_ray.registry import events, runs
 from potato_ray.registry.runs import NewRun, Reservation, Reserved, Run
 from potato_ray.registry.states import ACTIVE, ENDED, State, listed, may_change
 
@@ -215,6 +215,9 @@ def transition(
     if new_state is State.QUEUED:
         changes = {"step": "", "phase": "", "current": 0.0, "total": 0.0, "eta_s": None, **changes}
     set_fields(connection, run.run_id, changes)
+    if new_state in ENDED:
+        # Before the state, so that whoever follows the run until its end hears of it.
+        events.tell_end(connection, replace(find(connection, run.run_id), state=new_state), now)
     connection.execute("UPDATE potato_ray_runs SET state = ? WHERE run_id = ?", (new_state.value, run.run_id))
     return find(connection, run.run_id)
 

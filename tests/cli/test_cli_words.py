@@ -9,10 +9,10 @@ import pytest
 
 from potato_ray.cli import completion
 from potato_ray.cli.output import duration, when
-from potato_ray.cli.predicting import _opened, rows_of
+from potato_ray.cli.predicting import _opened, rows_of, run_predict
 from potato_ray.cli.progress import step_line
 from potato_ray.cli.running import parse_params
-from potato_ray.cli.summary import end_lines, score_line
+from potato_ray.cli.summary import detail_lines, end_lines, score_line
 from potato_ray.config import ProjectConfig
 from potato_ray.errors import NotFound, ProjectUnreadable, StartRefused
 from potato_ray.project.paths import ProjectPaths
@@ -190,3 +190,28 @@ def test_a_withdrawn_run_says_since_when() -> None:
     lines = list(end_lines(a_run(state=State.SUCCESS, writeback=report)))
     assert "Published 4 of 4 predictions" in lines
     assert "withdrawn at 2026-11-29 12:24:58 UTC: none of them is shown or stored any more" in lines
+
+
+def test_a_run_that_was_cancelled_while_it_waited_says_when() -> None:
+    at = 1_795_955_098.0
+    run = a_run(state=State.CANCELLED, cancel_requested_at=at, finished_at=at)
+    lines = list(detail_lines(run))
+    assert "cancel    asked for at 2026-11-29 12:24:58 UTC" in lines
+    assert "ended     2026-11-29 12:24:58 UTC, before its worker started" in lines
+
+
+def test_predicting_with_a_pruned_run_names_its_folder(project: ProjectConfig) -> None:
+    folder = project.training_dir / "runs" / "20260301T093000-1f2e3d"
+    (folder / "artifacts").mkdir(parents=True)
+    with pytest.raises(NotFound, match="was pruned; its folder is still on disk") as gone:
+        run_predict(folder.name, Path("new.txt"), project.path, None)
+    assert "Look at its run.log" in gone.value.next_step
+    (folder / "artifacts" / "model_card.json").write_text("{}", "utf-8")
+    with pytest.raises(NotFound, match="was pruned") as gone:
+        run_predict(folder.name, Path("new.txt"), project.path, None)
+    assert f"potato-ray predict {folder} " in gone.value.next_step
+
+
+def test_predicting_with_a_run_that_never_was_says_that(project: ProjectConfig) -> None:
+    with pytest.raises(NotFound, match="No such run: nope"):
+        run_predict("nope", Path("new.txt"), project.path, None)

@@ -6,6 +6,7 @@ import pytest
 
 from potato_ray.errors import Conflict
 from potato_ray.registry import State
+from potato_ray.run_log import log_line
 
 
 def said(*names):
@@ -108,8 +109,39 @@ def test_an_odd_event_is_stored_and_breaks_nothing(registry, run_in, reader, odd
 @pytest.mark.parametrize("state", [State.SUCCESS, State.ERROR, State.CANCELLED, State.INTERRUPTED])
 def test_a_worker_that_speaks_after_the_end_is_stale(registry, run_in, reader, state):
     run = run_in(state)
+    before = reader.events(run.run_id)
     assert registry.record_events(run.run_id, 1, 0, said("late"))
-    assert reader.events(run.run_id) == []
+    assert reader.events(run.run_id) == before
+
+
+def test_the_log_says_that_a_run_was_cancelled_and_whether_it_ever_began(registry, queue_run, run_in, reader):
+    began = run_in(State.RUNNING)
+    registry.request_cancel(began.run_id)
+    registry.transition(began.run_id, 1, State.CANCELLED)
+    waiting = queue_run()
+    registry.request_cancel(waiting.run_id)
+    (said_last,) = reader.events(waiting.run_id)
+    assert (said_last["message"], said_last["source"]) == ("It was cancelled while it waited.", "server")
+    assert [event["message"] for event in reader.events(began.run_id)] == ["It was cancelled."]
+
+
+def test_the_log_names_the_reason_of_an_end_that_the_worker_does_not_know(registry, run_in, reader):
+    run = run_in(State.RUNNING)
+    reason = {"error": "Stopped: too long.", "error_code": "wall_clock", "error_next_step": "Raise it."}
+    registry.transition(run.run_id, 1, State.ERROR, **reason)
+    (told,) = reader.events(run.run_id)
+    assert (
+        log_line({**told, "t": 0}) == "1970-01-01T00:00:00Z ERROR (wall_clock): Stopped: too long. Raise it."
+    )
+    assert reader.run(run.run_id).warnings == ()
+
+
+def test_an_error_that_the_worker_has_told_is_not_told_twice(registry, run_in, reader):
+    run = run_in(State.RUNNING)
+    told = {"event": "error", "code": "fit_failed", "message": "It broke.", "next_step": "Look."}
+    registry.record_events(run.run_id, 1, 0, [told])
+    registry.transition(run.run_id, 1, State.ERROR, error="It broke.", error_code="fit_failed")
+    assert [event["source"] for event in reader.events(run.run_id)] == ["worker"]
 
 
 def test_a_new_attempt_counts_its_worker_events_from_zero(registry, run_in, reader):

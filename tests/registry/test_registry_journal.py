@@ -32,7 +32,7 @@ def test_events_and_changes_of_status_are_told_in_their_order(registry, reader, 
     registry.transition(run.run_id, 1, State.CANCELLED)
     log(registry, run)
     assert [each for _, each in told(reader)] == [
-        "queued", "building", "running", 1, "cancelling", "cancelled", 2,
+        "queued", "building", "running", 1, "cancelling", 2, "cancelled", 3,
     ]  # fmt: skip
 
 

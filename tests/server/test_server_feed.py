@@ -35,8 +35,8 @@ def test_every_change_of_a_run_and_every_event_is_told(project) -> None:
         project.say(run_id, "one", "two")
         project.link.write(project.registry.request_cancel, run_id)
         project.end(run_id, State.CANCELLED)
-        await client.until(lambda c: len(c.told()) == 6)
-        told = ["queued", "building", 1, 2, "cancelling", "cancelled"]
+        await client.until(lambda c: len(c.told()) == 7)
+        told = ["queued", "building", 1, 2, "cancelling", 3, "cancelled"]
         assert client.told() == [(run_id, each) for each in told]
         await client.until(lambda c: c.statuses()[-1]["last"])
         assert client.statuses()[-1]["runs"] == []
