@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from pathlib import Path
 
-from potato_ray.cli.output import out, say
+from potato_ray.cli.output import out, program, say
 from potato_ray.cli.running import EXIT_INTERRUPTED, train
 from potato_ray.cli.summary import end_lines
 from potato_ray.cli.termination import Terminated
@@ -33,7 +34,7 @@ def run_demo(folder: Path, *, once: bool) -> int:
     for line in end_lines(run):
         out(line)
     if run.state == State.SUCCESS:
-        out(f"look at it: potato-ray training show latest {folder / 'config.yaml'}")
+        out(f"look at it: {program()} training show latest {shlex.quote(str(folder / 'config.yaml'))}")
     if interrupted or run.state != State.SUCCESS:
         return EXIT_INTERRUPTED if interrupted else 1
     return 0 if once else _serve(config)

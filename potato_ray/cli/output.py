@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import sys
 import textwrap
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from potato_ray.errors import PotatoRayError
 
 GAP = "  "
+_NAME = "potato-ray"
+
+
+def program() -> str:
+    """How this command was called, for lines that are to be typed: `potato-ray` only where that finds it."""
+    called = sys.argv[0] if sys.argv else ""
+    if Path(called).name != _NAME:
+        return _NAME
+    found = shutil.which(_NAME)
+    is_found = found is not None and Path(found).resolve() == Path(called).resolve()
+    return _NAME if is_found else shlex.quote(called)
 
 
 def print_json(body: Any) -> None:

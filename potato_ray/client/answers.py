@@ -33,6 +33,7 @@ _BY_STATUS: Mapping[int, type[ClientError]] = {
 _OF_STARTS = frozenset({400, 409, 429})
 _OF_PROXIES = frozenset({502, 504})
 _GUESSES = "too_many_guesses"
+_NO_KEY = "admin_key_required"
 """429 for an address that has sent too many wrong keys, whatever it asks for."""
 
 _EXCERPT = 120
@@ -86,15 +87,23 @@ def failure_of(answer: Answer) -> ClientError | None:
         str(problem.get("error") or f"The server answered with status {answer.status}."),
         code=str(problem.get("error_code") or ""),
         evidence=str(problem.get("evidence") or ("" if problem else _seen(answer))),
-        next_step=str(problem.get("next_step") or _NEXT_STEPS.get(kind, "")),
+        next_step=_next_step(kind, problem),
     )
     failure.status = answer.status
     failure.retry_after_s = answer.retry_after_s
     return failure
 
 
+def _next_step(kind: type[ClientError], problem: Mapping[str, Any]) -> str:
+    if problem.get("error_code") == _NO_KEY:
+        # What the server says is for browsers as well.
+        return _NEXT_STEPS[AccessRefused]
+    return str(problem.get("next_step") or _NEXT_STEPS.get(kind, ""))
+
+
 _NEXT_STEPS: Mapping[type[ClientError], str] = {
-    AccessRefused: "Give the admin key: api_key=... or POTATO_ADMIN_API_KEY.",
+    AccessRefused: "Give the admin key: api_key=... or POTATO_ADMIN_API_KEY. It is admin_api_key in the "
+    "project's configuration, POTATO_ADMIN_API_KEY of the server, or in admin_api_key.txt of the project.",
     NotFound: "Check the address, and that model_training.enabled is true on the server.",
     ProtocolError: "Check the address: it must be that of the potato_ray server itself.",
     ServerUnavailable: "Wait until the server is up, and try again.",

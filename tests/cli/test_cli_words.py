@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from potato_ray.cli import completion
-from potato_ray.cli.output import duration, when
+from potato_ray.cli.output import duration, program, when
 from potato_ray.cli.predicting import _opened, rows_of, run_predict
 from potato_ray.cli.progress import step_line
 from potato_ray.cli.running import parse_params
@@ -215,3 +215,24 @@ def test_predicting_with_a_pruned_run_names_its_folder(project: ProjectConfig) -
 def test_predicting_with_a_run_that_never_was_says_that(project: ProjectConfig) -> None:
     with pytest.raises(NotFound, match="No such run: nope"):
         run_predict("nope", Path("new.txt"), project.path, None)
+
+
+@pytest.mark.parametrize(
+    ("called", "on_path", "named"),
+    [
+        ("bin/potato-ray", True, "potato-ray"),
+        ("bin/potato-ray", False, "bin/potato-ray"),
+        ("a b/potato-ray", False, "'a b/potato-ray'"),
+        ("bin/pytest", False, "potato-ray"),
+    ],
+)
+def test_a_line_to_be_typed_names_a_program_that_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, called: str, on_path: bool, named: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in ("bin", "other"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "potato-ray").touch(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / ("bin" if on_path else "other")))
+    monkeypatch.setattr("sys.argv", [called])
+    assert program() == named

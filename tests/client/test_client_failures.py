@@ -187,6 +187,14 @@ def test_without_the_key_access_is_refused(project: ServedProject) -> None:
         assert refused.value.next_step
 
 
+def test_a_program_without_the_key_is_told_how_to_give_it(project: ServedProject) -> None:
+    with Client(project.url, None) as client, pytest.raises(AccessRefused) as refused:
+        client.status()
+    assert refused.value.code == "admin_key_required"
+    assert refused.value.next_step.startswith("Give the admin key: api_key=... or POTATO_ADMIN_API_KEY.")
+    assert "/admin/login" not in refused.value.next_step
+
+
 def test_the_environments_key_is_used(project: ServedProject, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POTATO_ADMIN_API_KEY", KEY)
     with Client(project.url) as client:

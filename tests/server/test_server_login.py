@@ -34,6 +34,12 @@ def test_the_form_asks_for_the_key_and_carries_the_destination(served) -> None:
     assert served.config.annotation_task_name not in answer.text
 
 
+def test_the_form_names_every_place_of_the_key_in_their_order(served) -> None:
+    text = served.anonymous.get("/admin/login").text
+    places = [text.index(name) for name in ("admin_api_key<", "POTATO_ADMIN_API_KEY<", "admin_api_key.txt<")]
+    assert places == sorted(places)
+
+
 def test_the_right_key_opens_a_session_and_leads_on(served) -> None:
     answer = log_in(served.anonymous, next="/admin/training/runs/abc")
     assert answer.status_code == 303
