@@ -276,6 +276,8 @@ def _summary(counts: Mapping[str, int], settings: WritebackSettings, run: Run | 
         return f"{_NONE}write-back is not enabled for any schema"
     if not total:
         return f"{_NONE}there are none"
+    if run is not None and set(counts) == {"skipped_schema_not_enabled"}:
+        return f"{_NONE}write-back is not enabled for {run.scheme!r} (model_training.writeback.schemas)"
     if run is not None and set(counts) == {"skipped_gate"}:
         return f"{_NONE}{_shortcoming(run)} (model_training.writeback.gate is block)"
     reasons = ", ".join(

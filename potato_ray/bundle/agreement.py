@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from potato_ray.project.consensus import Resolution
-from potato_ray.project.items import named
+from potato_ray.project.items import counted, named
 
 MANY_TIES = 0.2
 """The share of ties among the resolved items above which the labels themselves are in doubt."""
@@ -26,21 +26,23 @@ def agreement_warnings(
     if len(tied) > MANY_TIES * n_resolved:
         yield (
             "The annotators disagree too often to learn from: they gave different answers to "
-            f"{resolution.n_disagreement} item(s), and more than {MANY_TIES:.0%} of the labels are as "
-            "good as drawn by lot. Do two annotators always disagree, or read a label the other way round? "
-            "Look at their answers before you rely on this model or its score."
+            f"{counted(resolution.n_disagreement, 'item')}, and more than {MANY_TIES:.0%} of the labels are "
+            "as good as drawn by lot. Do two annotators always disagree, or read a label the other way "
+            "round? Look at their answers before you rely on this model or its score."
         )
     unresolved = [each for each in resolution.unresolved if each not in corrected]
     if unresolved:
+        were = "was" if len(unresolved) == 1 else "were"
         yield (
-            f"{len(unresolved)} item(s) were left out, for the annotators disagree without a majority: "
-            f"{named(unresolved, _SHOWN)}. Ask for another answer to these items."
+            f"{counted(len(unresolved), 'item')} {were} left out, for the annotators disagree without a "
+            f"majority: {named(unresolved, _SHOWN)}. Ask for another answer to these items."
         )
 
 
 def _ties(tied: list[str], n_resolved: int) -> str:
     return (
-        f"{len(tied)} of {n_resolved} resolved item(s) ({_percent(len(tied) / n_resolved)}) are ties, which "
+        f"{len(tied)} of {counted(n_resolved, 'resolved item')} ({_percent(len(tied) / n_resolved)}) "
+        f"{'is a tie' if len(tied) == 1 else 'are ties'}, which "
         f"a hash of the item broke: {named(tied, _SHOWN)}. Ask for another answer to these items."
     )
 

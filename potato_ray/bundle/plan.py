@@ -10,7 +10,7 @@ from typing import Any
 from potato_ray.bundle.request import CORRECTED, FORCED, PINNED, BundleRequest
 from potato_ray.bundle.split_names import UNLABELED
 from potato_ray.bundle.splits import assign
-from potato_ray.project.items import ItemIndex
+from potato_ray.project.items import ItemIndex, counted
 
 GROUP = "group"
 
@@ -49,12 +49,12 @@ class SplitPlan:
                 f"{count} {_REASONS.get(reason, reason)}" for reason, count in sorted(counts.items())
             )
             yield (
-                f"{len(self.moved)} held-out item(s) were moved into train ({reasons}). The score is "
+                f"{counted(len(self.moved), 'held-out item')} moved into train ({reasons}). The score is "
                 "computed without them, and cannot be compared directly with those of earlier runs."
             )
         if self.n_empty_left_out:
             yield (
-                f"{self.n_empty_left_out} item(s) have an empty text and were kept out of train and of the "
+                f"{counted(self.n_empty_left_out, 'item')} with an empty text stayed out of train and of the "
                 "unlabelled items. Check item_properties.text_key, or give them a text."
             )
 

@@ -156,6 +156,11 @@ class _IndexDraft:
         )
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 item`, `2 items`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def named(ids: list[str], most: int = _NAMED) -> str:
     """At most `most` of the ids, and how many more there are."""
     shown = ", ".join(map(repr, ids[:most]))

@@ -134,7 +134,7 @@ def _warn_of_rare_labels(reporter: Reporter, scheme: SchemeSpec, raw: Sequence[A
     rare = sorted(str(label) for label, count in Counter(answers).items() if count == 1)
     if rare:
         shown = ", ".join(f"'{label}'" for label in rare[:10])
-        message = (
-            f"Only one train item has the label {shown}: what is predicted of it is not to be relied on."
-        )
-        reporter.log(message, level="warning")
+        which = f"the label {shown}: what is predicted of it"
+        if len(rare) > 1:
+            which = f"each of the labels {shown}: what is predicted of them"
+        reporter.log(f"Only one train item has {which} is not to be relied on.", level="warning")

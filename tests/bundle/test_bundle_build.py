@@ -126,7 +126,7 @@ def test_forced_items_go_to_train_and_are_counted(small, tmp_path):
     assert report.moved == (held_out,)
     counts = report.manifest["stats"]["forced_train"]
     assert (counts["corrected"], counts["pinned"], counts["moved"]) == (1, 1, 1)
-    assert any("1 held-out item(s) were moved into train" in warning for warning in report.warnings)
+    assert any("1 held-out item moved into train" in warning for warning in report.warnings)
 
 
 def test_a_correction_stands_in_place_of_the_annotators_answers(small, tmp_path):
@@ -143,7 +143,7 @@ def test_ties_are_told_with_their_share_and_five_of_them(small, tmp_path):
     torn = {f"i{number:03d}": "bad" if number % 3 else "good" for number in range(10)}
     report = build(small(ITEMS, {**ANSWERS, "bob": torn}, aggregation="majority"), tmp_path / "bundle")
     (told,) = (warning for warning in report.warnings if "ties" in warning)
-    assert told.startswith("10 of 120 resolved item(s) (8%) are ties")
+    assert told.startswith("10 of 120 resolved items (8%) are ties")
     assert "'i000', 'i001', 'i002', 'i003', 'i004' and 5 more" in told
     assert told in report.manifest["stats"]["warnings"]
     assert not any("too often" in warning for warning in report.warnings)
@@ -189,7 +189,7 @@ def test_empty_texts_stay_out_of_train_and_in_the_held_out_splits(small, tmp_pat
     assert train not in report.splits["train"]
     assert held_out in report.splits["val"] + report.splits["test"]
     assert report.manifest["stats"]["n_empty_text"] == 2
-    assert any("1 item(s) have an empty text" in warning for warning in report.warnings)
+    assert any("1 item with an empty text stayed out" in warning for warning in report.warnings)
 
 
 def test_a_broken_character_does_not_break_the_bundle(small, tmp_path):

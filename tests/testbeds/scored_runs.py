@@ -25,8 +25,8 @@ WRITEBACK = {
 WARNINGS = [
     "annotation_output/dana/user_state.json (annotator 'dana') could not be read and was left out: it ends "
     "in the middle. The file was not changed; restore it from a backup and run again.",
-    "3 of 90 resolved item(s) (3%) are ties, which a hash of the item broke: 'i-1', 'i-2', 'i-3'.",
-    "2 held-out item(s) were moved into train (2 corrected by a reviewer). The score is computed without "
+    "3 of 90 resolved items (3%) are ties, which a hash of the item broke: 'i-1', 'i-2', 'i-3'.",
+    "2 held-out items moved into train (2 corrected by a reviewer). The score is computed without "
     "them, and cannot be compared directly with those of earlier runs.",
 ]
 

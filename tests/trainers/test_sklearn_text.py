@@ -236,6 +236,13 @@ def test_a_label_with_a_single_example_is_warned_of(train: Train) -> None:
     assert fitted.json("calibration.json")["reason"].startswith("40 train rows")
 
 
+def test_several_labels_with_a_single_example_are_warned_of_in_one_sentence(train: Train) -> None:
+    texts, _ = opinions(41)
+    fitted = train("nominal", rows_of(texts, ["bad", "sad", *["good"] * 39]))
+    told = "Only one train item has each of the labels 'bad', 'sad': what is predicted of them is not"
+    assert any(told in line for line in fitted.recorder.warnings)
+
+
 def test_the_warnings_of_a_library_reach_the_log_once(train: Train) -> None:
     fitted = train(
         "nominal", rows_of(*opinions(80)), classifier="MLPClassifier", classifier_kwargs={"max_iter": 1}

@@ -275,3 +275,12 @@ def test_of_what_is_not_published_nothing_is_said_about_what_potato_shows(regist
     report = publish(registry, finishing(prediction("a")), 1, unseen)
     assert report.warnings == ()
     assert report.summary == "No predictions were published: 1 below min_confidence 0.99"
+
+
+def test_a_run_whose_scheme_is_not_enabled_says_which(registry, finishing):
+    report = publish(registry, finishing(prediction("a"), prediction("b")), 1, WritebackSettings(("tone",)))
+    assert report.n_skipped_schema_not_enabled == 2
+    assert report.summary == (
+        "No predictions were published: write-back is not enabled for 'sentiment'"
+        " (model_training.writeback.schemas)"
+    )
