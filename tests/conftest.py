@@ -7,6 +7,9 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
+# Sets the switches that Ray reads when it is imported, before any test module can import it.
+import potato_ray.actors  # noqa: F401
+
 # How long one example takes says more of the machine's other work than of ours.
 settings.register_profile(
     "steady",

@@ -1,15 +1,8 @@
 """Embedded Ray: a cluster of one node inside this process, reachable from this machine alone.
 
-Ray reads most of its switches when it is imported, so this module sets them first and nothing else
-of ours may import Ray before. What each one is for:
-
-- every port on 127.0.0.1, and token authentication with a token file of mode 0600;
-- no usage report, and no look-up of cloud metadata: Ray's dashboard process asks for it unless
-  `~/ray_bootstrap_config.yaml` exists, so Ray's processes get a home folder of their own that has one
-  (`restore_home` gives ours the user's home back);
-- no memory monitor (it may kill the controller), no growing event buffers, normal niceness;
-- few calls held ready in Ray's central server (12 MB less), and never a cluster that nobody asked for:
-  a call that comes after the end would start one.
+Ray's dashboard process asks for cloud metadata unless `~/ray_bootstrap_config.yaml` exists, so Ray's
+processes get a home folder of their own that has one (`restore_home` gives ours the user's home back).
+What else keeps Ray to this machine is in switches.py.
 """
 
 from __future__ import annotations
@@ -31,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from potato_ray.actors import ray_processes
+from potato_ray.actors.switches import set_switches
 from potato_ray.job import processes
 from potato_ray.job.folder import ProcessId, read_json
 from potato_ray.lock import private_folder, write_private
@@ -39,27 +33,6 @@ SLOTS_PER_BACKEND = 16
 OBJECT_STORE_BYTES = 100_000_000
 START_TIMEOUT_S = 60.0
 
-_SWITCHES = {
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_memory_monitor_refresh_ms": "0",
-    "RAY_worker_niceness": "0",
-    "RAY_worker_oom_score_adjustment": "0",
-    "RAY_task_events_report_interval_ms": "0",
-    # Never -1: gcs_server then writes some 100 MB a second.
-    "RAY_event_stats_print_interval_ms": "0",
-    "RAY_debug_dump_period_milliseconds": "0",
-    # The only switch that keeps every port on 127.0.0.1.
-    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
-    "RAY_AUTH_MODE": "token",
-    "RAY_DEDUP_LOGS": "0",
-    "RAY_gcs_max_active_rpcs_per_handler": "8",
-    "RAY_gcs_server_rpc_server_thread_num": "1",
-    "RAY_ENABLE_AUTO_CONNECT": "0",
-    # On machines with many cores glibc keeps many heaps for the threads of each process.
-    "MALLOC_ARENA_MAX": "2",
-    # Else Ray writes a stack trace to stderr at every SIGTERM before our own handler is asked.
-    "RAY_DISABLE_FAILURE_SIGNAL_HANDLER": "1",
-}
 _USER_HOME = "POTATO_RAY_USER_HOME"
 _token: str | None = None
 
@@ -110,7 +83,7 @@ class EmbeddedRay:
         self._folder = folder
         write_private(self.state_dir / "ray.json", {"pid": os.getpid(), "folder": str(folder)})
         token = self._write_token()
-        os.environ.update(_SWITCHES)
+        set_switches()
         os.environ["RAY_AUTH_TOKEN_PATH"] = str(token)
         started: Future[str] = Future()
         arguments = (folder, list(backends), started)
@@ -209,7 +182,7 @@ class EmbeddedRay:
 
 def connect(address: str, token: Path, namespace: str) -> None:
     """Join the embedded cluster that another process on this machine holds."""
-    os.environ.update(_SWITCHES)
+    set_switches()
     os.environ["RAY_AUTH_TOKEN_PATH"] = str(token)
     import ray
 

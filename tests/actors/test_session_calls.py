@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
+import ray
+import ray.exceptions
 
-from potato_ray.actors import embedded, session
+from potato_ray.actors import session
 from potato_ray.config import load
 from potato_ray.errors import Conflict, NotFound
 from potato_ray.lock import private_folder, write_private
-
-# Ray reads its switches when it is imported, and other tests of this process start it.
-os.environ.update(embedded._SWITCHES)
-import ray
-import ray.exceptions
 
 CONFIG = Path(__file__).parent.parent / "projects" / "review-sentiment" / "config.yaml"
 FAILURES = [
