@@ -28,7 +28,7 @@ from potato_ray.config import ProjectConfig, load  # noqa: E402
 
 def measure(config: ProjectConfig, idle_s: float, *arguments: str) -> None:
     """Print one table."""
-    server = ServerProcess(config, *arguments)
+    server = ServerProcess(config, *arguments, as_installed=True)
     try:
         server.wait_ready()
         time.sleep(idle_s)

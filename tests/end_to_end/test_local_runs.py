@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from whole_runs import MakeProject, OpenSession, ended, in_step, reader_of, start, wait_until
+from whole_runs import MakeProject, OpenSession, ended, folder_of, in_step, reader_of, start, wait_until
 
 from potato_ray.config import ProjectConfig
 from potato_ray.errors import Conflict
@@ -36,7 +36,9 @@ def test_a_run_is_trained_scored_and_written_back(
     assert run.writeback is not None
     assert run.writeback["n_written"] > 0
     assert not any(name.startswith("val_") for name in run.metrics)
-    assert "fitting" in (config.training_dir / "runs" / run.run_id / "run.log").read_text("utf-8")
+    log = folder_of(config, run.run_id).path / "run.log"
+    wait_until(config, run.run_id, lambda _: log.exists())  # it is written when the end is recorded
+    assert "fitting" in log.read_text("utf-8")
 
 
 def test_a_second_run_is_compared_with_the_first(

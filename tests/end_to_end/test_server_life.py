@@ -210,7 +210,7 @@ def test_the_demo_serves_its_run_at_the_next_free_port(make_project: MakeProject
 def test_an_idle_server_stays_within_its_memory(
     make_project: MakeProject, serve: Serve, arguments: tuple[str, ...], limit_mb: float
 ) -> None:
-    server = serve(make_project(), *arguments).wait_ready()
+    server = serve(make_project(), *arguments, as_installed=True).wait_ready()
     time.sleep(IDLE_S)
     measured = memory_mb(server.processes())
     assert len(measured) >= 9

@@ -36,7 +36,7 @@ def test_the_stream_of_a_browser_ends_with_its_session(serve, monkeypatch) -> No
     keeper = served.app.state.keeper
     token = keeper.sessions.open()
     served.anonymous.cookies.set(keeper.cookie, token)
-    logout = threading.Timer(0.5, keeper.sessions.end, [token])
+    logout = threading.Timer(2.0, keeper.sessions.end, [token])
     logout.start()
     answer = served.anonymous.get(ROUTE)  # comes back when the stream has ended
     assert answer.status_code == 200

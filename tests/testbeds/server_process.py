@@ -21,6 +21,7 @@ from potato_ray.job import processes
 from potato_ray.job.folder import ProcessId
 
 DEADLINE_S = 60.0
+BASE_INSTALL = Path(__file__).parent / "base_install"
 API = "/admin/training/api"
 # Every process of ours hands variables of the locale on, the detached ones too.
 MARK = "LC_POTATO_RAY_TEST"
@@ -34,9 +35,20 @@ main()
 
 
 class ServerProcess:
-    """Started by its making; `url` is known once it has printed it (`wait_for_url`)."""
+    """Started by its making; `url` is known once it has printed it (`wait_for_url`).
 
-    def __init__(self, config: ProjectConfig, *arguments: str, port: int = 0, command: str = "start") -> None:
+    `as_installed`: without pandas and pyarrow, which scikit-learn and Ray import where they are: the tests
+    need them, a base install has neither.
+    """
+
+    def __init__(
+        self,
+        config: ProjectConfig,
+        *arguments: str,
+        port: int = 0,
+        command: str = "start",
+        as_installed: bool = False,
+    ) -> None:
         self.config = config
         self.mark = f"{MARK}={secrets.token_hex(8)}"
         self.url = ""
@@ -47,7 +59,7 @@ class ServerProcess:
         self.process = subprocess.Popen(
             [sys.executable, "-c", PROGRAM, command, *(arguments if command != "start" else start)],
             cwd="/",
-            env={**os.environ, **dict([self.mark.split("=")])},
+            env={**os.environ, **dict([self.mark.split("=")]), **(_without_extras() if as_installed else {})},
             stdout=subprocess.PIPE,
             stderr=self._errors,
             text=True,
@@ -122,6 +134,11 @@ class ServerProcess:
         if self.process.stdout is not None:
             self.process.stdout.close()
         self._errors.close()
+
+
+def _without_extras() -> dict[str, str]:
+    before = os.environ.get("PYTHONPATH")
+    return {"PYTHONPATH": os.pathsep.join(filter(None, [str(BASE_INSTALL), before]))}
 
 
 def memory_mb(pids: list[int]) -> dict[str, float]:
