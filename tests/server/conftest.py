@@ -12,6 +12,7 @@ import yaml
 from fastapi.testclient import TestClient
 from feed_clients import Project
 from registry_link import RegistryLink
+from sse_starlette.sse import AppStatus
 
 from potato_ray.config import ProjectConfig, load
 from potato_ray.registry.reading import RegistryReader
@@ -39,6 +40,12 @@ def make_config(tmp_path: Path) -> Callable[..., ProjectConfig]:
         return load(path)
 
     return make
+
+
+@pytest.fixture(autouse=True)
+def no_server_is_stopping(monkeypatch: pytest.MonkeyPatch) -> None:
+    """sse-starlette remembers for the life of a process that a server in it was told to stop."""
+    monkeypatch.setattr(AppStatus, "should_exit", False)
 
 
 class Served:

@@ -14,6 +14,7 @@ from fastapi import FastAPI
 from parts import need_command
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 from registry_link import RegistryLink
+from sse_starlette.sse import AppStatus
 
 from potato_ray.config import ProjectConfig
 from potato_ray.registry.reading import RegistryReader
@@ -74,6 +75,7 @@ def served(app: FastAPI) -> Iterator[str]:
     config = uvicorn.Config(
         app, host="127.0.0.1", port=0, log_level="warning", lifespan="on", timeout_graceful_shutdown=1
     )
+    AppStatus.should_exit = False  # of an earlier server in this process
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import uvicorn
+from sse_starlette.sse import AppStatus
 
 DEADLINE_S = 20.0
 
@@ -18,6 +19,7 @@ DEADLINE_S = 20.0
 def serving(app: Any) -> Iterator[str]:
     """Serve an application on a free port of this machine, in a thread; its address."""
     listener = socket.create_server(("127.0.0.1", 0))
+    AppStatus.should_exit = False  # of an earlier server in this process
     server = uvicorn.Server(uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=1))
     thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
     thread.start()
