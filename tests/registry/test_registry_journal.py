@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -79,13 +80,12 @@ def test_numbers_are_not_given_again_when_the_newest_are_pruned(registry, reader
 
 def test_what_a_cut_off_prune_left_is_pruned_the_next_time(registry, reader, path, run_in) -> None:
     run = run_in(State.ERROR)
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("DELETE FROM potato_ray_runs WHERE run_id = ?", (run.run_id,))
         connection.execute("DELETE FROM potato_ray_events")
     registry.prune(5)
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         assert connection.execute("SELECT count(*) FROM potato_ray_journal").fetchone()[0] == 0
-    connection.close()
 
 
 def test_it_is_read_in_pages_and_for_one_run(registry, reader, run_in) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -124,7 +125,6 @@ def test_a_field_with_a_method_of_its_own_or_none_at_all_cannot_be_set(registry,
 
 
 def test_states_are_listed_as_sql_takes_them(path):
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         within = {state: connection.execute(f"SELECT ? IN ({listed(ENDED)})", (state,)) for state in State}
         assert {state for state, answer in within.items() if answer.fetchone()[0]} == ENDED
-    connection.close()
