@@ -9,12 +9,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from parts import missing
 
 from potato_ray.actors.ray_processes import end_session, servers
 
 Hold = Callable[..., "subprocess.Popen[bytes]"]
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="this machine has no /proc")
+
+@pytest.fixture(autouse=True)
+def proc() -> None:
+    if not Path("/proc/self/fd").exists():
+        missing("this machine has no /proc")
 
 
 @pytest.fixture

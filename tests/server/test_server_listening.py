@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 
 import pytest
+from parts import missing
 
 from potato_ray.errors import Conflict, PotatoRayError
 from potato_ray.server.listening import bind, bind_next, is_loopback, url_of
@@ -50,6 +51,6 @@ def test_a_server_on_every_address_is_reached_through_loopback() -> None:
 
 def test_an_ipv6_address_is_written_in_brackets() -> None:
     if not socket.has_ipv6:
-        pytest.skip("this machine has no IPv6")
+        missing("this machine has no IPv6")
     with bind("::1", 0) as listener:
         assert url_of(listener) == f"http://[::1]:{listener.getsockname()[1]}"
