@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import math
 import sqlite3
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from potato_ray.registry.states import ENDED, State
@@ -141,9 +141,9 @@ class Run:
         return self.finished_at - self.started_at
 
     def as_json(self) -> dict[str, Any]:
-        """Everything as plain JSON values, with `status` and `duration_s`."""
+        """Everything as plain JSON values, with `status` and `duration_s`; what it holds is shared."""
         return {
-            **asdict(self),
+            **{name: getattr(self, name) for name in _FIELDS},
             "state": self.state.value,
             "status": self.status,
             "duration_s": self.duration_s,
@@ -154,6 +154,7 @@ _LISTS = frozenset({"schemas", "kinds", "warnings", "gpu_uuids"})
 _OBJECTS = frozenset({"params", "metrics", "scores", "headline", "result", "writeback"})
 _FLAGS = frozenset({"accept_licence", "beats_baseline"})
 _FIELDS = tuple(each.name for each in fields(Run))
+_KNOWN = frozenset(_FIELDS)
 
 _OWN_METHODS = """
 run_id project trainer schemas kinds params backend state attempt trigger created_at accept_licence
@@ -172,20 +173,20 @@ FROM potato_ray_runs r"""
 
 def from_row(row: sqlite3.Row) -> Run:
     """The run in a row of SELECT. A column that an older file lacks keeps its default."""
-    present = set(row.keys())
-    return Run(**{name: _decode(name, row[name]) for name in _FIELDS if name in present})
+    # By position: looking a column up by its name takes SQLite a walk through all of them.
+    given = {name: value for name, value in zip(row.keys(), row, strict=True) if name in _KNOWN}
+    for name, decode in _DECODERS.items():
+        if given.get(name) is not None:
+            given[name] = decode(given[name])
+    return Run(**given)
 
 
-def _decode(name: str, value: Any) -> Any:
-    if value is None:
-        return None
-    if name in _LISTS:
-        return tuple(json.loads(value))
-    if name in _OBJECTS:
-        return json.loads(value)
-    if name in _FLAGS:
-        return bool(value)
-    return State(value) if name == "state" else value
+_DECODERS: Mapping[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(_LISTS, lambda text: tuple(json.loads(text))),
+    **dict.fromkeys(_OBJECTS, json.loads),
+    **dict.fromkeys(_FLAGS, bool),
+    "state": State,
+}
 
 
 def encode(name: str, value: Any) -> Any:
@@ -201,7 +202,14 @@ def encode(name: str, value: Any) -> Any:
 
 def to_json(value: Any) -> str:
     """JSON in ASCII (lone surrogates pass), NaN and infinities as null, numpy scalars as numbers."""
-    return json.dumps(_finite(value), separators=(",", ":"), default=_scalar)
+    try:
+        return _plain(value)
+    except (TypeError, ValueError):
+        return json.dumps(_finite(value), separators=(",", ":"), default=_scalar)
+
+
+_plain = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+"""For what is JSON as it stands, which nearly everything is; raises for all else."""
 
 
 def clean(value: Any) -> Any:
