@@ -20,7 +20,7 @@ from potato_ray.registry import events, runs
 from potato_ray.registry.runs import NewRun, Reservation, Reserved, Run
 from potato_ray.registry.states import ACTIVE, ENDED, State, listed, may_change
 
-UNENDED = f"r.state NOT IN ({listed(ENDED)})"
+UNENDED = f"r.state IN ({listed(frozenset(State) - ENDED)})"
 
 # A card's UUID is unique in the world; a made-up name (an index) only on its own backend.
 _SAME_GPU = "gpu_uuid = ? AND (backend = ? OR gpu_uuid LIKE 'GPU-%' OR gpu_uuid LIKE 'MIG-%')"

@@ -11,6 +11,8 @@ import json
 import sqlite3
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
+from heapq import merge
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +93,9 @@ class RegistryReader:
         finally:
             connection.close()
         wanted = [run for run in theirs if status in (None, run.status)]
-        return sorted([*ours, *wanted], key=lambda run: run.created_at, reverse=True)[:limit]
+        wanted.sort(key=lambda run: run.created_at, reverse=True)
+        # Ours keep the order in which they were made, which a clock that was set back does not change.
+        return list(islice(merge(ours, wanted, key=lambda run: -run.created_at), limit))
 
     def current(self) -> list[Run]:
         """The runs in progress, oldest first; at most max_concurrent_runs of them."""
@@ -123,12 +127,7 @@ class RegistryReader:
         with self._open() as connection:
             if connection is None:
                 return None
-            row = connection.execute(
-                "SELECT o.run_id, o.scores FROM potato_ray_runs o JOIN potato_ray_runs r"
-                " ON r.run_id = ? AND o.begun < r.begun AND json_extract(o.schemas, '$[0]') ="
-                " json_extract(r.schemas, '$[0]') WHERE o.state = 'success' ORDER BY o.begun DESC LIMIT 1",
-                (run_id,),
-            ).fetchone()
+            row = _success_before(connection, run_id)
         if row is None:
             return None
         metrics = json.loads(row["scores"]).get("metrics") or {}
@@ -221,6 +220,17 @@ def _run(connection: sqlite3.Connection, run_id: str) -> Run | None:
         if row is not None:
             return runs.from_row(row)
     return potato_tables.potato_run(connection, run_id)
+
+
+def _success_before(connection: sqlite3.Connection, run_id: str) -> sqlite3.Row | None:
+    """Run id and scores. The plus keeps SQLite from sorting all successes: the newest is near the run."""
+    found: sqlite3.Row | None = connection.execute(
+        "SELECT o.run_id, o.scores FROM potato_ray_runs o JOIN potato_ray_runs r"
+        " ON r.run_id = ? AND o.begun < r.begun AND json_extract(o.schemas, '$[0]') ="
+        " json_extract(r.schemas, '$[0]') WHERE +o.state = 'success' ORDER BY o.begun DESC LIMIT 1",
+        (run_id,),
+    ).fetchone()
+    return found
 
 
 def _own(connection: sqlite3.Connection, limit: int, status: str | None, trainer: str | None) -> list[Run]:

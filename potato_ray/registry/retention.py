@@ -10,8 +10,9 @@ so does one that holds a GPU. Pre-labels, pushes and folders on disk are never t
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from potato_ray.registry import potato_tables
 from potato_ray.registry.items import forget_items
@@ -27,6 +28,9 @@ class Record:
     project: str
     run_id: str
 
+
+_NONE = 2**63 - 1
+"""Above every number."""
 
 _DISCARD = """
 SELECT p.instance_id, p.schema_name, (
@@ -45,15 +49,17 @@ FROM potato_ray_predictions p JOIN potato_ray_runs r ON r.seq = p.run
 WHERE p.run = ? AND (p.instance_id, p.schema_name) > (?, ?)
 ORDER BY p.instance_id, p.schema_name LIMIT ?"""
 
+# The inner part reads the index on the state alone, never the rows with their scores.
 _PRUNABLE = f"""
-SELECT seq, project, run_id FROM (
-    SELECT r.*, row_number() OVER (PARTITION BY r.state = 'success' ORDER BY r.seq DESC) AS place
-    FROM potato_ray_runs r WHERE r.state IN ({listed(ENDED)})) ended
+SELECT r.seq, r.project, r.run_id FROM (
+    SELECT seq, row_number() OVER (PARTITION BY state = 'success' ORDER BY seq DESC) AS place
+    FROM potato_ray_runs WHERE state IN ({listed(ENDED)})) ended
+JOIN potato_ray_runs r ON r.seq = ended.seq
 WHERE place > ?
 AND NOT EXISTS (SELECT 1 FROM potato_ray_predictions p WHERE p.run = ended.seq)
 AND NOT EXISTS (SELECT 1 FROM potato_ray_prelabels l WHERE l.run = ended.seq)
 AND NOT EXISTS (SELECT 1 FROM potato_ray_reservations v WHERE v.run = ended.seq)
-ORDER BY seq"""
+ORDER BY r.seq"""
 
 
 def ended_with_predictions(connection: sqlite3.Connection) -> list[int]:
@@ -114,14 +120,22 @@ def forget_children(connection: sqlite3.Connection, run: int, limit: int) -> int
 
 def orphans(connection: sqlite3.Connection) -> list[int]:
     """Numbers of runs that are gone while rows of theirs are left, after a prune that was cut off."""
-    known = {row[0] for row in connection.execute("SELECT seq FROM potato_ray_runs")}
     found: set[int] = set()
-    for table in ("potato_ray_events", "potato_ray_journal", "potato_ray_run_items"):
-        run = -1
-        while True:
-            # One step of the key at a time: never a scan of the table.
-            run = connection.execute(f"SELECT min(run) FROM {table} WHERE run > ?", (run,)).fetchone()[0]
-            if run is None:
-                break
-            found.add(run)
-    return sorted(found - known)
+    for below, above in _gaps(connection):
+        for table in ("potato_ray_events", "potato_ray_journal", "potato_ray_run_items"):
+            found.update(_between(connection, table, below, above))
+    return sorted(found)
+
+
+def _gaps(connection: sqlite3.Connection) -> Iterator[tuple[int, int]]:
+    """The recorded numbers between which others may have been: pairs of neighbours, both exclusive."""
+    known = [row[0] for row in connection.execute("SELECT seq FROM potato_ray_runs ORDER BY seq")]
+    return ((below, above) for below, above in pairwise((-1, *known, _NONE)) if above - below > 1)
+
+
+def _between(connection: sqlite3.Connection, table: str, below: int, above: int) -> Iterator[int]:
+    """The numbers in between that a table has rows of, one step of its key at a time, never by a scan."""
+    query = f"SELECT min(run) FROM {table} WHERE run > ? AND run < ?"
+    while (run := connection.execute(query, (below, above)).fetchone()[0]) is not None:
+        yield run
+        below = run

@@ -215,12 +215,20 @@ WHEN {_status("NEW")} <> {_status("OLD")} BEGIN
 END""",  # noqa: S608 - only our own words are put in
 )
 
+# A begin takes the next number, and a score is compared with that of the success before it; what ended last
+# is known from the newest change of each run's status, wherever it lies among thousands of events.
+_ORDERS = (
+    "CREATE INDEX potato_ray_runs_by_begin ON potato_ray_runs (begun)",
+    "CREATE INDEX potato_ray_journal_of_status ON potato_ray_journal (run) WHERE status IS NOT NULL",
+)
+
 JOURNAL_VERSION = 3
 
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(1, "runs, predictions, reservations, pins, tokens, pushes", _FIRST),
     Migration(2, "notices of ended runs", (_NOTICES,)),
     Migration(JOURNAL_VERSION, "the journal of all runs", _JOURNAL),
+    Migration(4, "runs in the order of their begins and ends", _ORDERS),
 )
 
 

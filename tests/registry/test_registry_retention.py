@@ -9,6 +9,7 @@ from publishing import publish
 from recorded_items import items_of
 
 from potato_ray.registry import Reservation, State, StoredPrediction
+from potato_ray.registry.retention import orphans
 from potato_ray.writeback import WritebackSettings
 
 SHOW = WritebackSettings(("sentiment",))
@@ -130,6 +131,17 @@ def test_a_prune_that_was_cut_off_is_completed_by_the_next(registry, path, run_i
     connection.close()
     registry.open()
     assert registry.prune(5) == []
+    assert count(path, "potato_ray_events") == 0
+
+
+def test_what_is_left_of_pruned_runs_is_found_between_those_that_stay(registry, path, run_in):
+    made = [run_in(State.SUCCESS).run_id for _ in range(5)]
+    registry.record_note(made[1], 1, {"event": "log", "message": "m"})
+    registry.record_note(made[2], 1, {"event": "log", "message": "m"})
+    registry._connection.execute("DELETE FROM potato_ray_runs WHERE seq IN (2, 3, 5)")
+    assert orphans(registry._connection) == [2, 3, 5]
+    registry.prune(5)
+    assert orphans(registry._connection) == []
     assert count(path, "potato_ray_events") == 0
 
 
