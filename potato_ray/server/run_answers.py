@@ -69,7 +69,8 @@ def told_event(context: ServerContext, event: Mapping[str, Any]) -> dict[str, An
 
 def hidden(context: ServerContext, text: str) -> str:
     """The text without paths outside the project."""
-    return hide_paths(text, context.config.task_dir)
+    # Most texts hold none, and where the project lies is looked up on the disk.
+    return hide_paths(text, context.config.task_dir) if "/" in text else text
 
 
 def _shown(context: ServerContext, run: Run) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from potato_ray.config.training_checks import LOCAL
 from potato_ray.registry.runs import Run
 from potato_ray.registry.states import State
 from potato_ray.server.context import ServerContext
-from potato_ray.server.hiding import hide_paths
+from potato_ray.server.run_answers import hidden
 from potato_ray.server.wording import number
 from potato_ray.server.wording import score as figure
 
@@ -73,7 +73,7 @@ def row_of(context: ServerContext, run: Run) -> RunRow:
         ran_on=ran_on(run),
         started_at=run.started_at or run.begun_at,
         took_s=run.duration_s,
-        reason=hide_paths(_reason(run), context.config.task_dir),
+        reason=hidden(context, _reason(run)),
     )
 
 
