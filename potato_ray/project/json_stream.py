@@ -10,6 +10,9 @@ from typing import Any, TextIO
 _CHUNK = 1 << 18
 _MARGIN = 4096
 _next_character = re.compile(r"[^ \t\n\r]").search
+# What nearly every file holds between two values, whole and in one step; all else goes the long way.
+_plain_key = re.compile(r'[ \t\n\r]*"([^"\\\x00-\x1f]*)"[ \t\n\r]*:[ \t\n\r]*').match
+_comma = re.compile(r"[ \t\n\r]*,[ \t\n\r]*").match
 _CLOSERS = '"]}'
 _NUMBER_TAIL = 3
 
@@ -35,6 +38,9 @@ class JsonStream:
 
     def peek(self) -> str:
         """The next character that is no blank, or "" at the end of the text."""
+        here = self._buffer[self._pos : self._pos + 1]
+        if here > " ":
+            return here
         while True:
             found = _next_character(self._buffer, self._pos)
             if found is not None:
@@ -77,9 +83,8 @@ class JsonStream:
             return self.take("]")
         while True:
             yield self.value()
-            if self.peek() != ",":
+            if not self._took_comma():
                 return self.take("]")
-            self.take(",")
 
     def members(self) -> Iterator[str]:
         """The keys of the object that comes next; after each, the caller reads the value."""
@@ -87,14 +92,32 @@ class JsonStream:
         if self.peek() == "}":
             return self.take("}")
         while True:
-            key = self.value()
-            if not isinstance(key, str):
-                raise self._torn("an object's key is no text")
-            self.take(":")
-            yield key
-            if self.peek() != ",":
+            yield self._key()
+            if not self._took_comma():
                 return self.take("}")
-            self.take(",")
+
+    def _key(self) -> str:
+        """The next key and the colon behind it."""
+        plain = _plain_key(self._buffer, self._pos)
+        if plain is not None:
+            self._pos = plain.end()
+            return plain[1]
+        key = self.value()
+        if not isinstance(key, str):
+            raise self._torn("an object's key is no text")
+        self.take(":")
+        return key
+
+    def _took_comma(self) -> bool:
+        """Step over a comma, if one comes next."""
+        comma = _comma(self._buffer, self._pos)
+        if comma is not None:
+            self._pos = comma.end()
+            return True
+        if self.peek() != ",":
+            return False
+        self.take(",")
+        return True
 
     def skip(self) -> None:
         """Step over the next value; a large object is not held as a whole."""
