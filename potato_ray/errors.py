@@ -3,6 +3,7 @@
     PotatoRayError
     ├── ConfigInvalid      the configuration has errors; carries every finding
     ├── ProjectUnreadable  the project on disk cannot be used as it is
+    ├── ProjectUnwritable  nothing can be written into the project: its disk is full, read-only, broken
     ├── StartRefused       a start was refused at once (API: 400, 409 or 429)
     ├── RunFailed          a run ends as error; its code is one of the run's error codes
     ├── Cancelled          the work was stopped on request
@@ -16,6 +17,7 @@ An error says what happened (`message`), what shows it (`evidence`) and what to 
 
 from __future__ import annotations
 
+import errno
 from typing import Any
 
 
@@ -64,6 +66,45 @@ class ProjectUnreadable(PotatoRayError):
     """The project's files cannot be used as they are (duplicate ids, no data file, ...)."""
 
     default_code = "project_unreadable"
+
+
+class ProjectUnwritable(PotatoRayError):
+    """Nothing can be written into the project at present, and nothing was.
+
+    Its code is disk_full or project_unwritable.
+    """
+
+    default_code = "project_unwritable"
+
+    @classmethod
+    def because(cls, failure: OSError, where: object) -> ProjectUnwritable:
+        """The error for what the operating system says of the file or folder `where`."""
+        evidence = f"{where}: {failure.strerror or type(failure).__name__}."
+        return cls.full(evidence) if failure.errno in FULL else cls.forbidden(evidence)
+
+    @classmethod
+    def full(cls, evidence: str) -> ProjectUnwritable:
+        """The error for a disk without space."""
+        return cls(
+            "The disk of the project is full.",
+            code="disk_full",
+            evidence=evidence,
+            next_step="Free some space there and try again.",
+        )
+
+    @classmethod
+    def forbidden(cls, evidence: str) -> ProjectUnwritable:
+        """The error for a disk that takes nothing, whatever is free on it."""
+        return cls(
+            "The project cannot be written to.",
+            code="project_unwritable",
+            evidence=evidence,
+            next_step="Look whether its disk is mounted read-only or broken, and who owns task_dir.",
+        )
+
+
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""What the operating system says when a disk, or somebody's share of it, is used up."""
 
 
 class StartRefused(PotatoRayError):

@@ -1,6 +1,7 @@
 """One holder of a project at a time: a lock file, and a note of who holds it.
 
-The lock is the kernel's (flock), so it ends with its process, however that dies. The note,
+The lock is the kernel's (flock), so it ends with its process, however that dies. It lies on a file and
+on the project's folder itself, which nobody removes while tidying up. The note,
 `<task_dir>/.potato_ray/server.json` (mode 0600), is how other commands find the holder: `pid`, `host`,
 `since` (epoch seconds UTC) and `purpose`, for a server `url` too, and `ray_address` while Ray is up.
 """
@@ -17,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from potato_ray.errors import Conflict
+from potato_ray.errors import Conflict, ProjectUnwritable
 
 SERVING = "potato-ray start"
 """The purpose of a holder that is a server."""
@@ -46,27 +47,26 @@ class ProjectLock:
 
     def __init__(self, state_dir: Path) -> None:
         self.state_dir = state_dir
-        self._descriptor: int | None = None
+        self._locks: contextlib.ExitStack | None = None
 
     @property
     def note(self) -> Path:
         return self.state_dir / "server.json"
 
     def acquire(self, purpose: str) -> None:
-        """Take the project. Raises Conflict, naming the holder, when somebody else has it."""
-        private_folder(self.state_dir)
-        descriptor = os.open(self.state_dir / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        """Take the project.
+
+        Raises Conflict, naming the holder, when somebody else has it, and ProjectUnwritable.
+        """
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(descriptor)
-            raise self._held() from None
-        self._descriptor = descriptor
-        try:
+            private_folder(self.state_dir)
+            self._locks = _taken(self.state_dir)
             self.describe(purpose=purpose)
-        except BaseException:
-            self.release()  # a full disk: the kernel's lock would last as long as this process
-            raise
+        except BlockingIOError:
+            raise self._held() from None
+        except OSError as failure:
+            self.release()  # the kernel's lock would last as long as this process
+            raise ProjectUnwritable.because(failure, self.state_dir) from None
 
     def describe(self, **facts: Any) -> None:
         """Say in the note who holds the project, and where it can be reached."""
@@ -75,12 +75,13 @@ class ProjectLock:
 
     def release(self) -> None:
         """Give the project back; harmless when it is not held."""
-        if self._descriptor is None:
+        if self._locks is None:
             return
-        with contextlib.suppress(FileNotFoundError):
+        # What is left on a disk that takes nothing any more holds nothing.
+        with contextlib.suppress(OSError):
             self.note.unlink()
-        os.close(self._descriptor)
-        self._descriptor = None
+        self._locks.close()
+        self._locks = None
 
     def _held(self) -> Conflict:
         holder = _noted(self.note) or {}
@@ -114,16 +115,34 @@ def holder(state_dir: Path) -> dict[str, Any] | None:
     if note is None:
         return None
     try:
-        descriptor = os.open(state_dir / "lock", os.O_RDONLY)
-    except FileNotFoundError:
-        return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        _taken(state_dir, os.O_RDONLY, fcntl.LOCK_SH).close()
     except BlockingIOError:
         return note
-    finally:
-        os.close(descriptor)
+    except FileNotFoundError:
+        return None
     return None
+
+
+def _taken(
+    state_dir: Path, flags: int = os.O_RDWR | os.O_CREAT, kind: int = fcntl.LOCK_EX
+) -> contextlib.ExitStack:
+    """Both locks of a project; closing gives them back. Raises BlockingIOError when somebody has one."""
+    with contextlib.ExitStack() as locks:
+        folder = _opened(state_dir.parent, os.O_RDONLY, locks)
+        try:
+            fcntl.flock(folder, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise
+        except OSError:
+            pass  # network file systems lock files alone
+        fcntl.flock(_opened(state_dir / "lock", flags, locks), kind | fcntl.LOCK_NB)
+        return locks.pop_all()
+
+
+def _opened(path: Path, flags: int, locks: contextlib.ExitStack) -> int:
+    descriptor = os.open(path, flags, 0o600)
+    locks.callback(os.close, descriptor)
+    return descriptor
 
 
 def _noted(path: Path) -> dict[str, Any] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import stat
 import subprocess
 import sys
@@ -9,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from potato_ray.errors import Conflict
+from potato_ray.errors import Conflict, ProjectUnwritable
 from potato_ray.job.folder import read_json
-from potato_ray.lock import ProjectLock, holding
+from potato_ray.lock import ProjectLock, holder, holding
 
 
 def test_a_second_holder_is_refused_and_the_first_is_named(tmp_path: Path) -> None:
@@ -69,7 +70,24 @@ def test_a_note_that_cannot_be_written_leaves_the_project_free(
 
     with monkeypatch.context() as patched:
         patched.setattr("potato_ray.lock.write_private", full)
-        with pytest.raises(OSError, match="No space left"):
+        with pytest.raises(ProjectUnwritable, match="No space left") as refused:
             ProjectLock(tmp_path / "state").acquire("the first")
+    assert refused.value.code == "disk_full"
     with holding(tmp_path / "state", "the second"):
         pass
+
+
+def test_a_lock_file_that_somebody_removed_still_holds(tmp_path: Path) -> None:
+    with holding(tmp_path / "state", "the first"):
+        (tmp_path / "state" / "lock").unlink()
+        with pytest.raises(Conflict, match="the first"):
+            ProjectLock(tmp_path / "state").acquire("the second")
+        assert (holder(tmp_path / "state") or {})["purpose"] == "the first"
+
+
+def test_a_removed_folder_of_state_still_holds(tmp_path: Path) -> None:
+    with holding(tmp_path / "state", "the first"):
+        shutil.rmtree(tmp_path / "state")
+        with pytest.raises(Conflict) as refused:
+            ProjectLock(tmp_path / "state").acquire("the second")
+    assert refused.value.code == "project_in_use"
