@@ -20,6 +20,7 @@ import tempfile
 import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +82,7 @@ class EmbeddedRay:
         self._sweep()
         folder = Path(tempfile.mkdtemp(prefix="pr-", dir="/tmp"))  # socket paths must stay short
         self._folder = folder
-        write_private(self.state_dir / "ray.json", {"pid": os.getpid(), "folder": str(folder)})
+        write_private(self.state_dir / "ray.json", {**_this_process(), "folder": str(folder)})
         token = self._write_token()
         set_switches()
         os.environ["RAY_AUTH_TOKEN_PATH"] = str(token)
@@ -174,10 +175,25 @@ class EmbeddedRay:
             left = read_json(self.state_dir / "ray.json")
         except (ValueError, json.JSONDecodeError):
             left = None
+        if left is not None and _is_anothers(left):
+            return  # the project was copied from under a living server, its note with it
         folder = Path(str(left["folder"])) if left and "folder" in left else None
         if folder is not None and folder.name.startswith("pr-") and folder.parent == Path("/tmp"):  # noqa: S108
             ray_processes.end_session(folder)
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _this_process() -> dict[str, Any]:
+    return asdict(processes.identify(os.getpid()) or ProcessId(os.getpid(), 0, socket.gethostname()))
+
+
+def _is_anothers(note: dict[str, Any]) -> bool:
+    """Whether the process that wrote a note of Ray's session lives, and is not this one."""
+    try:
+        process = ProcessId(int(note["pid"]), int(note["start_ticks"]), str(note["host"]))
+    except (KeyError, ValueError, TypeError):
+        return False
+    return process.pid != os.getpid() and processes.is_alive(process)
 
 
 def connect(address: str, token: Path, namespace: str) -> None:
