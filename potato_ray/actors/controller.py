@@ -30,7 +30,7 @@ from potato_ray.actors.way import RunWay
 from potato_ray.backends.base import Backend, Directive, Placement
 from potato_ray.backends.making import make_backend
 from potato_ray.config.models import ProjectConfig
-from potato_ray.errors import Conflict, PotatoRayError, StartRefused
+from potato_ray.errors import PotatoRayError, StartRefused
 from potato_ray.job.spare import SpareKeeper
 from potato_ray.registry.reading import RegistryReader
 from potato_ray.registry.runs import Run
@@ -173,11 +173,11 @@ class RunController:
         return await loop.run_in_executor(self._writer, lambda: function(*args, **kwargs))
 
     async def write_surely(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-        """The same for what must not be lost: waits while the registry is locked or its disk is full."""
+        """The same for what must not be lost: waits while the registry is locked or cannot be written."""
         while True:
             try:
                 return await self.write(function, *args, **kwargs)
-            except (Conflict, sqlite3.OperationalError) as error:
+            except (PotatoRayError, sqlite3.OperationalError) as error:
                 if self.stopping or not passes_by_itself(error):
                     raise
                 logger.warning("the registry could not be written, trying again: %s", error)

@@ -7,7 +7,8 @@ import logging
 import sqlite3
 from typing import Any
 
-from potato_ray.errors import PotatoRayError, RunFailed
+from potato_ray.errors import PotatoRayError, ProjectUnwritable, RunFailed
+from potato_ray.registry.connection import in_words
 
 logger = logging.getLogger(__name__)
 
@@ -39,11 +40,9 @@ def task_failure(error: Exception, code: str, doing: str) -> PotatoRayError:
 
 
 def passes_by_itself(error: Exception) -> bool:
-    """Whether a write can be tried again: another program locks the registry, or its disk is full."""
-    if isinstance(error, sqlite3.OperationalError):
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        return code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
-    return isinstance(error, PotatoRayError) and error.code == "registry_locked"
+    """Whether a write can be tried again: another program locks the registry, or its disk takes nothing."""
+    told = in_words(error) if isinstance(error, sqlite3.OperationalError) else error
+    return isinstance(told, ProjectUnwritable) or getattr(told, "code", "") == "registry_locked"
 
 
 def unexpected(what: str) -> PotatoRayError:

@@ -20,7 +20,7 @@ from potato_ray.actors.building import Building
 from potato_ray.actors.embedded import gpu_resource
 from potato_ray.actors.failures import answer_of, forget, task_failure
 from potato_ray.backends.base import Job, Outcome, Placement
-from potato_ray.errors import Cancelled, PotatoRayError, RunFailed
+from potato_ray.errors import Cancelled, PotatoRayError, ProjectUnwritable, RunFailed
 from potato_ray.job.folder import JobFolder
 from potato_ray.registry.runs import Run
 from potato_ray.registry.states import State
@@ -75,6 +75,8 @@ class RunWay:
             await self._end(State.CANCELLED)
         except PotatoRayError as error:
             await self._fail(error)
+        except OSError as failure:
+            await self._fail(_unwritable(failure))
         except Exception:
             logger.exception("run %s failed unexpectedly", self.run.run_id)
             await self._fail(
@@ -196,7 +198,7 @@ class RunWay:
         """Returns when a cancel should have been carried out by now; asks the launcher itself first."""
         await self._cancel_asked.wait()
         grace_s = float(self.controller.config.model_training.grace_seconds)
-        await asyncio.to_thread(self.job.request_cancel, "cancelled", grace_s)
+        await asyncio.to_thread(self._ask_to_stop)
         await asyncio.sleep(grace_s + CANCEL_OVERDUE_S)
 
     # --- the end ----------------------------------------------------------------------------------
@@ -306,7 +308,15 @@ class RunWay:
     def _stop_what_runs(self) -> None:
         """Leave no worker behind a run that is given up."""
         if self.job.process.exists() and not self.job.exit.exists():
-            self.job.request_cancel("cancelled", float(self.controller.config.model_training.grace_seconds))
+            self._ask_to_stop()
+
+    def _ask_to_stop(self) -> None:
+        grace_s = float(self.controller.config.model_training.grace_seconds)
+        try:
+            self.job.request_cancel("cancelled", grace_s)
+        except OSError as failure:
+            # The supervisor asks as well; without one, the launcher ends its worker when its lease is over.
+            logger.warning("run %s: its cancel was not written: %s", self.run.run_id, failure)
 
     async def _end(self, state: State, **fields: Any) -> None:
         if not self.run.ended:
@@ -351,6 +361,11 @@ class RunWay:
         await self.controller.write_surely(
             self.controller.registry.record_note, self.run.run_id, self.run.attempt, event
         )
+
+
+def _unwritable(failure: OSError) -> RunFailed:
+    told = ProjectUnwritable.because(failure, "The run's folder")
+    return RunFailed(told.message, evidence=told.evidence, next_step=told.next_step)
 
 
 def _reason(outcome: Outcome) -> dict[str, str]:

@@ -6,12 +6,13 @@ than one short transaction.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from potato_ray.errors import Conflict, ProjectUnreadable
+from potato_ray.errors import Conflict, PotatoRayError, ProjectUnreadable, ProjectUnwritable
 
 BUSY_TIMEOUT_S = 15.0
 
@@ -23,7 +24,8 @@ def open_writer(path: Path, busy_timeout_s: float = BUSY_TIMEOUT_S) -> sqlite3.C
     """Open for writing, and create the file where there is none.
 
     The connection belongs to the thread that opens it. Raises ProjectUnreadable when the file is no
-    database or its folder is missing, Conflict when somebody holds its lock for too long.
+    database or its folder is missing, Conflict when somebody holds its lock for too long, and
+    ProjectUnwritable.
     """
     try:
         connection = sqlite3.connect(path, timeout=busy_timeout_s, isolation_level=None)
@@ -34,26 +36,44 @@ def open_writer(path: Path, busy_timeout_s: float = BUSY_TIMEOUT_S) -> sqlite3.C
         connection.execute("PRAGMA journal_mode = WAL")
     except sqlite3.DatabaseError as error:
         connection.close()
-        raise _locked(path, error) if _is_busy(error) else _unreadable(path, error) from error
+        raise in_words(error, path) or _unreadable(path, error) from error
     return connection
 
 
 def open_reader(path: Path, busy_timeout_s: float = BUSY_TIMEOUT_S) -> sqlite3.Connection | None:
-    """Open read-only; None when there is no file. Raises ProjectUnreadable when it is no database."""
+    """Open read-only; None when there is no file.
+
+    Raises ProjectUnreadable when it is no database, Conflict when somebody keeps it for himself.
+    """
     if not path.is_file():
         return None
-    address = f"{path.absolute().as_uri()}?mode=ro"
     try:
-        connection = sqlite3.connect(address, uri=True, timeout=busy_timeout_s, isolation_level=None)
-    except sqlite3.OperationalError as error:
-        raise _unreadable(path, error) from error
+        return _reading(path, "mode=ro", busy_timeout_s)
+    except sqlite3.DatabaseError as error:
+        if _lies_still(path, error):
+            return _reading(path, "mode=ro&immutable=1", busy_timeout_s)
+        raise in_words(error, path) or _unreadable(path, error) from error
+
+
+def _reading(path: Path, how: str, busy_timeout_s: float) -> sqlite3.Connection:
+    address = f"{path.absolute().as_uri()}?{how}"
+    connection = sqlite3.connect(address, uri=True, timeout=busy_timeout_s, isolation_level=None)
     try:
         connection.row_factory = sqlite3.Row
         connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
-    except sqlite3.DatabaseError as error:
+    except sqlite3.DatabaseError:
         connection.close()
-        raise _unreadable(path, error) from error
+        raise
     return connection
+
+
+def _lies_still(path: Path, error: sqlite3.Error) -> bool:
+    """Whether nobody can be writing the file, and all is in it: a read-only disk, after a clean end.
+
+    SQLite gives up there, since it can't make the index that readers share with writers.
+    """
+    may_be_written = os.access(path.parent, os.W_OK) or path.with_name(f"{path.name}-wal").exists()
+    return _kind(error) == sqlite3.SQLITE_CANTOPEN and not may_be_written
 
 
 @contextmanager
@@ -62,35 +82,44 @@ def transaction(connection: sqlite3.Connection, *, durable: bool = True) -> Iter
 
     With `durable` it is on the disk when the block ends. Without, it survives the death of the
     process, and that of the machine once a later durable one has ended (bulk rows that are written
-    again after a crash). Raises Conflict when the lock can't be had in time.
+    again after a crash). Raises Conflict when the lock can't be had in time, and ProjectUnwritable;
+    nothing of the transaction is left then.
     """
     connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
     try:
         connection.execute("BEGIN IMMEDIATE")
-    except sqlite3.OperationalError as error:
-        if _is_busy(error):
-            raise _locked(None, error) from error
-        raise
-    try:
         yield connection
         connection.execute("COMMIT")
-    except BaseException:
+    except BaseException as error:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
-        raise
+        known = in_words(error) if isinstance(error, sqlite3.OperationalError) else None
+        if known is None:
+            raise
+        raise known from error
 
 
-def _is_busy(error: sqlite3.Error) -> bool:
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
+def in_words(error: sqlite3.Error, path: Path | str = "project.sqlite") -> PotatoRayError | None:
+    """What keeps SQLite from writing, as an error of ours; None for a failure of another kind."""
+    evidence = f"SQLite says of {path}: {error}."
+    if _kind(error) in _LOCKED:
+        return Conflict(
+            f"{path} is locked by another program.",
+            code="registry_locked",
+            evidence=f"SQLite says: {error}.",
+            next_step="Look for a program that holds it open, such as a database browser, and close it.",
+        )
+    if _kind(error) == sqlite3.SQLITE_FULL:
+        return ProjectUnwritable.full(evidence)
+    return ProjectUnwritable.forbidden(evidence) if _kind(error) in _FORBIDDEN else None
 
 
-def _locked(path: Path | None, error: sqlite3.Error) -> Conflict:
-    return Conflict(
-        f"{path or 'project.sqlite'} is locked by another program.",
-        code="registry_locked",
-        evidence=f"SQLite says: {error}.",
-        next_step="Look for a program that holds the file open, such as a database browser, and close it.",
-    )
+_LOCKED = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
+_FORBIDDEN = frozenset({sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR})
+
+
+def _kind(error: sqlite3.Error) -> int:
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
 def _unreadable(path: Path, error: sqlite3.Error) -> ProjectUnreadable:

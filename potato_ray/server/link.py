@@ -30,6 +30,8 @@ LEAST_S = 1.0
 """What a command that is sent at the last moment gets all the same."""
 LATE_S = 2.0
 """How much later than it should a call may end before nobody waits for it any more."""
+REPEATED_WHEN_LOCKED = frozenset({"start", "cancel"})
+"""What may be sent again after the registry was locked: one transaction each, of which nothing is left."""
 REPEATED = frozenset({"start"})
 """What may be sent again after it may have been taken: a start by its key. A second cancel would be
 answered that the run has already ended, a second withdrawal that there was nothing to take off."""
@@ -77,8 +79,11 @@ class LiveLink:
             except NotSent:
                 pass
             except Conflict as conflict:
+                if conflict.code == "registry_locked" and _may_wait(method, deadline):
+                    await asyncio.sleep(LOOK_EVERY_S)
+                    continue
                 if conflict.code != "controller_restarting":
-                    raise
+                    raise (_unanswered(sent_to) if sent_to else conflict) from None
                 sent_to = "the controller"
             except PotatoRayError:
                 raise
@@ -126,6 +131,11 @@ class LiveLink:
         self.enter(Phase.STOPPING)
         self._answers_until = min(self._answers_until, time.monotonic() + ANSWER_WITHIN_S)
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _may_wait(method: str, deadline: float) -> bool:
+    """Whether a command that met a locked registry is sent again; each time it has waited there already."""
+    return method in REPEATED_WHEN_LOCKED and time.monotonic() < deadline
 
 
 def _look_at(work: asyncio.Future[Any]) -> None:

@@ -32,7 +32,8 @@ DESCRIPTIONS = {
     429: "Too many wrong keys came from this address; Retry-After says when to try again.",
     431: "The headers are too long.",
     500: "The server met an unexpected error, or the project's files cannot be used.",
-    503: "The controller cannot be reached at present; Retry-After says when to try again.",
+    503: "The controller cannot be reached, or the registry not be written, at present; see Retry-After.",
+    507: "The disk of the project is full, so nothing was changed.",
 }
 _OF_ALL = (400, 414, 431, 500)
 _OF_TRAINING = (401, 403, 404, 429)

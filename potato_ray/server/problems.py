@@ -69,6 +69,10 @@ class Rejected(PotatoRayError):
         self.headers = dict(headers or {})
 
 
+_PASSING = frozenset({"controller_restarting", "registry_locked", "project_unwritable"})
+"""Trouble that may be over when the request is sent again."""
+
+
 def status_of(error: PotatoRayError) -> int:
     """The HTTP status of an error of ours."""
     if isinstance(error, Rejected):
@@ -77,8 +81,10 @@ def status_of(error: PotatoRayError) -> int:
         return HTTP_STATUS.get(error.code, 400)
     if isinstance(error, NotFound):
         return 404
-    if isinstance(error, Unavailable) or error.code == "controller_restarting":
+    if isinstance(error, Unavailable) or error.code in _PASSING:
         return 503
+    if error.code == "disk_full":
+        return 507
     if isinstance(error, Conflict):
         return 409
     return 500
@@ -116,13 +122,14 @@ def answer(status: int, body: Mapping[str, Any], headers: Mapping[str, str] | No
 
 def of(error: PotatoRayError) -> ProblemAnswer:
     """An error of ours as an answer."""
-    headers = {"Retry-After": str(error.retry_after_s)} if isinstance(error, Unavailable) else {}
+    status = status_of(error)
+    headers = {"Retry-After": str(Unavailable.retry_after_s)} if status in (503, 507) else {}
     if isinstance(error, Rejected):
         headers |= error.headers
     body: dict[str, Any] = dict(error.as_dict())
     if isinstance(error, StartRefused):
         body = {"started": False, **body}
-    return answer(status_of(error), body, headers)
+    return answer(status, body, headers)
 
 
 def _fit(value: Any, project: Path) -> Any:

@@ -111,7 +111,7 @@ def _predictions(context: ServerContext, run_id: str) -> Iterator[bytes]:
     "/runs/{run_id}/predictions",
     operation_id="withdraw_run_predictions",
     summary="Withdraw the predictions of a run",
-    responses={200: {"model": Withdrawn}, **problems(409, 503)},
+    responses={200: {"model": Withdrawn}, **problems(409, 503, 507)},
 )
 async def withdraw_run_predictions(context: Context, run_id: RunId) -> Response:
     """Takes its pre-labels off the items; what annotators made of them stays."""

@@ -37,7 +37,7 @@ RunId = Annotated[str, Path(description="The run's identifier.", min_length=1, m
         200: {"model": Started, "description": "It starts at once."},
         202: {"model": Started, "description": "It waits; Location is where to look at it."},
         **refusals(400, 409, 429),
-        **problems(503),
+        **problems(503, 507),
     },
     openapi_extra=REQUEST_BODY,
 )
@@ -138,7 +138,7 @@ def get_run(context: Context, run_id: RunId) -> Response:
     "/runs/{run_id}/cancel",
     operation_id="cancel_run",
     summary="Cancel a waiting or running run",
-    responses={200: {"model": Cancelled}, **problems(409, 503)},
+    responses={200: {"model": Cancelled}, **problems(409, 503, 507)},
 )
 async def cancel_run(context: Context, run_id: RunId) -> Response:
     """A waiting run ends at once; a running one gets SIGTERM, and SIGKILL after grace_seconds."""
