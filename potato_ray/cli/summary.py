@@ -79,10 +79,11 @@ def detail_lines(run: Run) -> Iterator[str]:
     yield f"created   {when(run.created_at)}"
     if run.cancel_requested_at:
         yield f"cancel    asked for at {when(run.cancel_requested_at)}"
-    if run.started_at and run.finished_at:
-        yield f"took      {duration(run.finished_at - run.started_at)}, ended {when(run.finished_at)}"
+    if run.duration_s is not None:
+        yield f"took      {duration(run.duration_s)}, ended {when(run.finished_at)}"
     elif run.finished_at:
-        yield f"ended     {when(run.finished_at)}, before its worker started"
+        unstarted = "" if run.started_at else ", before its worker started"
+        yield f"ended     {when(run.finished_at)}{unstarted}"
     for name, value in sorted(_metrics(run).items()):
         counted = name.startswith("n_") and isinstance(value, float)
         yield f"  {name:32} {value:.0f}" if counted else f"  {name:32} {value:.4f}"

@@ -135,8 +135,11 @@ class Run:
 
     @property
     def duration_s(self) -> float | None:
-        """From the worker's start to the end; None while either is unknown."""
-        if self.started_at is None or self.finished_at is None:
+        """From the worker's start to the end.
+
+        None while either is unknown, and where the clock was set back so far that nobody knows.
+        """
+        if self.started_at is None or self.finished_at is None or self.finished_at < self.started_at:
             return None
         return self.finished_at - self.started_at
 

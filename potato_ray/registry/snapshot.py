@@ -7,7 +7,7 @@ from __future__ import annotations
 import sqlite3
 from dataclasses import dataclass
 
-from potato_ray.registry import runs
+from potato_ray.registry import runs, schema
 from potato_ray.registry.runs import Run
 from potato_ray.registry.states import ACTIVE, ENDED, State, listed
 
@@ -15,11 +15,14 @@ _LAST_AMONG = 100
 """The newest that ended is looked for among so many; only a run that so many overtook could hide it."""
 
 
-# The plus keeps SQLite from sorting every ended run by way of the index on the state.
+# The plus keeps SQLite from sorting every ended run by way of the index on the state. The journal knows the
+# order of the ends also where the clock was set back in between; a run from before it goes by its time.
 _LAST = f"""
 WITH newest AS (SELECT n.seq, n.finished_at FROM potato_ray_runs n
     WHERE +n.state IN ({listed(ENDED)}) ORDER BY n.seq DESC LIMIT {_LAST_AMONG})
-{runs.SELECT} WHERE r.seq = (SELECT seq FROM newest ORDER BY finished_at DESC, seq DESC LIMIT 1)"""
+{runs.SELECT} WHERE r.seq = (SELECT seq FROM newest ORDER BY %s finished_at DESC, seq DESC LIMIT 1)"""
+_ENDED_AS = """(SELECT j.number FROM potato_ray_journal j
+    WHERE j.run = newest.seq AND j.status IS NOT NULL ORDER BY j.number DESC LIMIT 1) DESC,"""
 
 
 @dataclass(frozen=True)
@@ -36,8 +39,13 @@ def take(connection: sqlite3.Connection) -> Snapshot:
     return Snapshot(
         current=_in(connection, ACTIVE),
         waiting=_in(connection, frozenset({State.QUEUED, State.OFFERED})),
-        last=next((runs.from_row(row) for row in connection.execute(_LAST)), None),
+        last=next((runs.from_row(row) for row in connection.execute(_last(connection))), None),
     )
+
+
+def _last(connection: sqlite3.Connection) -> str:
+    """The statement for the run that ended last; an older file has no journal yet."""
+    return _LAST % (_ENDED_AS if schema.version(connection) >= schema.JOURNAL_VERSION else "")
 
 
 def _in(connection: sqlite3.Connection, states: frozenset[State]) -> tuple[Run, ...]:
