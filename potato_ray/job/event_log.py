@@ -22,6 +22,7 @@ class EventLog:
     def __init__(self, path: Path) -> None:
         self._descriptor = os.open(str(path), os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         self._lock = threading.RLock()
+        self._torn = True
         self._end_torn_line()
 
     def write(self, event: str, **fields: Any) -> None:
@@ -32,13 +33,20 @@ class EventLog:
         line = json.dumps(body, ensure_ascii=True, allow_nan=False, separators=(",", ":")) + "\n"
         left = line.encode("ascii")
         with self._lock:
+            self._end_torn_line()
+            self._torn = True
             while left:
                 left = left[os.write(self._descriptor, left) :]
+            self._torn = False
 
     def _end_torn_line(self) -> None:
+        """End the line that an earlier worker, or a full disk, has cut off."""
+        if not self._torn:
+            return
         size = os.fstat(self._descriptor).st_size
         if size and os.pread(self._descriptor, 1, size - 1) != b"\n":
             os.write(self._descriptor, b"\n")
+        self._torn = False
 
 
 def clean(value: Any, depth: int = 0) -> Any:

@@ -9,6 +9,7 @@ from typing import Iterator
 from potato_ray.job.bundle_files import BundleUnreadable
 from potato_ray.job.events import (
     EXIT_BAD_SPEC,
+    EXIT_DISK_FULL,
     EXIT_MISSING_DEPENDENCY,
     EXIT_OUT_OF_MEMORY,
     EXIT_UNEXPECTED,
@@ -23,6 +24,7 @@ GPU_MEMORY_ADVICE = (
 )
 MEMORY_ADVICE = "Raise model_training.max_ram_mb if it is set, or train on fewer items or a smaller model."
 BUNDLE_ADVICE = "Start the run again: the bundle is built anew."
+DISK_FULL = "The disk is full where the run's folder lies."
 DISK_ADVICE = "Free some space there and start again."
 NVRTC_ADVICE = "Install the nvidia-cuda-nvrtc that matches torch, or point `python` at another interpreter."
 IMPORT_ADVICE = "Install or repair that package in the worker's Python."
@@ -55,6 +57,8 @@ class Failure:
 
     @property
     def exit_code(self) -> int:
+        if self.message == DISK_FULL:
+            return EXIT_DISK_FULL
         return _EXIT_CODES.get(self.code, EXIT_UNEXPECTED)
 
 
@@ -86,7 +90,7 @@ def _known(error: BaseException, trainer: str) -> Failure | None:
             "missing_dependency", message, "Install or repair that package in the worker's Python."
         )
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return Failure("fit_failed", "The disk is full where the run's folder lies.", DISK_ADVICE)
+        return Failure("fit_failed", DISK_FULL, DISK_ADVICE)
     return None
 
 

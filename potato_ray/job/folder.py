@@ -10,7 +10,7 @@ aside and renamed, so a reader sees it whole or not at all.
     process.json   launcher and worker: pid, start time, host (see Processes)
     heartbeat      touched by the launcher each second
     lease          touched by whoever follows the run; too old -> the launcher ends the worker
-    cancel.json    {"reason", "grace_s"}: a request to stop, written by the follower
+    cancel.json    {"reason", "grace_s"}: a request to stop, written by the follower; empty on a full disk
     stopping.json  {"reason", "t", "detail"}: the launcher has begun to stop the worker
     events.jsonl   what the worker says, one JSON object a line (events.py)
     stdout.log, stderr.log
@@ -22,6 +22,7 @@ aside and renamed, so a reader sees it whole or not at all.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import tempfile
@@ -175,8 +176,15 @@ class JobFolder:
 
     def request_cancel(self, reason: str, grace_s: float) -> None:
         """Ask the launcher to stop the worker; a second request changes nothing."""
-        if not self.cancel.exists():
+        if self.cancel.exists():
+            return
+        try:
             write_json(self.cancel, {"reason": reason, "grace_s": grace_s})
+        except OSError as failure:
+            if failure.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            # An empty file needs no block of the disk, and is a request all the same.
+            self.cancel.touch()
 
 
 def read_json(path: Path) -> dict[str, Any] | None:

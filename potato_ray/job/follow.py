@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import socket
@@ -73,12 +74,28 @@ class Follower:
         processes = self.folder.read_processes()
         if processes is None or processes.launcher.host != socket.gethostname():
             return []
+        if is_alive(processes.launcher):
+            return []  # this folder is a copy: they belong to the one that the launcher works in
         return end_marked(processes.markers, not_before=processes.launcher.start_ticks)
 
     def _is_alive(self, processes: Processes) -> bool:
         if processes.launcher.host == socket.gethostname():
-            return is_alive(processes.launcher)
+            return is_alive(processes.launcher) and not self._is_copy()
         return self._heart_beats()
+
+    def _is_copy(self) -> bool:
+        """Whether a launcher that lives works in another folder: it holds the lock there, and not here."""
+        try:
+            descriptor = os.open(str(self.folder.lock), os.O_RDONLY)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return False  # it is held, or there are no locks on this file system
+        finally:
+            os.close(descriptor)
+        return True
 
     def _heart_beats(self) -> bool:
         # Only changes count: the clocks of two hosts need not agree.

@@ -24,6 +24,7 @@ from potato_ray.job.claim import Claim, LaunchFailed, open_logs
 from potato_ray.job.environment import inherited, late_environment, worker_environment
 from potato_ray.job.event_log import EventLog
 from potato_ray.job.events import EXIT_BAD_SPEC, EXIT_UNEXPECTED
+from potato_ray.job.failures import DISK_ADVICE
 from potato_ray.job.folder import Exit, JobFolder, ProcessId
 from potato_ray.job.limits import data_limit_mb
 from potato_ray.job.processes import is_alive
@@ -169,6 +170,10 @@ def _launch_detached(folder: JobFolder) -> int:
         launcher = _start_worker(claim, os.environ)
     except LaunchFailed as failure:
         _answer({"code": failure.code, "message": failure.message, "next_step": failure.next_step})
+        return EXIT_UNEXPECTED
+    except OSError as failure:
+        why = f"The launcher could not write into the job folder: {failure.strerror}."
+        _answer({"code": "launch_failed", "message": why, "next_step": DISK_ADVICE})
         return EXIT_UNEXPECTED
     if not _answer({"pid": launcher.pid, "start_ticks": launcher.start_ticks, "host": launcher.host}):
         folder.request_cancel("whoever started this job gave up waiting for it", 0.0)

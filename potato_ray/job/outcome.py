@@ -8,11 +8,12 @@ from typing import Any, Mapping, NamedTuple
 from potato_ray.job.events import (
     EXIT_BAD_SPEC,
     EXIT_CANCELLED,
+    EXIT_DISK_FULL,
     EXIT_FINISHED,
     EXIT_MISSING_DEPENDENCY,
     EXIT_OUT_OF_MEMORY,
 )
-from potato_ray.job.failures import LOG_ADVICE, MEMORY_ADVICE
+from potato_ray.job.failures import DISK_ADVICE, DISK_FULL, LOG_ADVICE, MEMORY_ADVICE
 from potato_ray.job.folder import Exit
 from potato_ray.job.spec import Limits
 
@@ -152,6 +153,9 @@ def _without_result(end: Exit, stderr_tail: str) -> Explanation:
     if end.code == EXIT_CANCELLED:
         message = "The worker was stopped by a SIGTERM that this program did not send."
         return Explanation(ERROR, "killed", message, stderr_tail, "Start the run again.")
+    if end.code == EXIT_DISK_FULL:
+        # There was no room for its own error event.
+        return Explanation(ERROR, "fit_failed", DISK_FULL, stderr_tail, DISK_ADVICE)
     message = f"The worker ended with code {end.code} without reporting a result."
     if end.code == EXIT_OUT_OF_MEMORY:
         return Explanation(ERROR, "out_of_memory", message, stderr_tail, MEMORY_ADVICE)

@@ -213,7 +213,7 @@ class Supervisor:
         return ""
 
     def _write_exit(self, end: Exit) -> None:
-        for _ in range(EXIT_ATTEMPTS):
+        for _ in range(max(EXIT_ATTEMPTS, int(self.limits.lost_after_s))):
             try:
                 self.folder.write_exit(end)
                 return
@@ -233,5 +233,8 @@ def _left_behind(left: list[int]) -> str:
 
 
 def _complain(message: str) -> None:
-    sys.stderr.write(f"launcher: {message}\n")
-    sys.stderr.flush()
+    try:
+        sys.stderr.write(f"launcher: {message}\n")
+        sys.stderr.flush()
+    except OSError:
+        pass  # launcher.log lies on the same full disk; the worker goes on all the same

@@ -68,7 +68,7 @@ def work(folder: JobFolder) -> int:
     except BaseException as error:  # noqa: BLE001 - whatever it is, the run must be told
         if stop.received:
             return EXIT_CANCELLED
-        traceback.print_exc()
+        _print_traceback()
         return _report(log, explain(error, name))
 
 
@@ -83,8 +83,15 @@ def _report(log: EventLog, failure: Failure) -> int:
     try:
         log.write("error", code=failure.code, message=failure.message, next_step=failure.next_step)
     except OSError:
-        traceback.print_exc()  # a full disk; the exit code still speaks
+        _print_traceback()  # a full disk; the exit code still speaks
     return failure.exit_code
+
+
+def _print_traceback() -> None:
+    try:
+        traceback.print_exc()
+    except OSError:
+        pass  # stderr.log lies on the same full disk
 
 
 def _wait_for_job(trainers: Sequence[str]) -> JobFolder:
