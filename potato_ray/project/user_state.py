@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 
 from potato_ray.project.json_stream import JsonStream, JsonTorn
 from potato_ray.project.text_fields import clean
 
 FILE_NAME = "user_state.json"
+PAUSES_S = (0.0, 0.05, 0.2)
+"""Before a file that changes is read again."""
 _LABELS = "instance_id_to_label_to_value"
 _SPANS = "instance_id_to_span_to_value"
 _BEHAVIOUR = "instance_id_to_behavioral_data"
@@ -59,26 +64,46 @@ def annotator_folders(output_dir: Path) -> list[Path]:
 def read_user_state(folder: Path, scheme_name: str, on_item: Callable[[], None]) -> UserState:
     """The entries of `scheme_name` in `folder`; `on_item` is called once an item and may raise to stop.
 
-    A file that vanishes while it is opened (it is being replaced) is tried once more. Raises
-    StateUnreadable for anything that is no annotator's state, whole.
+    A file that is being replaced or written is tried again: what is returned is the file as it stood at
+    one moment. Raises StateUnreadable for anything that is no annotator's state, whole.
     """
+    for pause_s in PAUSES_S:
+        with contextlib.suppress(FileNotFoundError, _Changing):
+            return _read(folder, scheme_name, on_item)
+        time.sleep(pause_s)
     try:
         return _read(folder, scheme_name, on_item)
+    except _Changing:
+        raise StateUnreadable("it went on being written while it was read") from None
+    except FileNotFoundError as error:
+        raise StateUnreadable(error.strerror or "it could not be opened") from None
+
+
+class _Changing(Exception):
+    """Somebody wrote into the file while it was read."""
+
+
+def _read(folder: Path, scheme_name: str, on_item: Callable[[], None]) -> UserState:
+    try:
+        with (folder / FILE_NAME).open(encoding="utf-8-sig") as handle:
+            before = _stamp(handle)
+            try:
+                return _StateReader(JsonStream(handle), folder.name, scheme_name, on_item).read()
+            except JsonTorn as error:
+                raise StateUnreadable(str(error)) from None
+            finally:
+                if _stamp(handle) != before:
+                    raise _Changing
     except FileNotFoundError:
-        try:
-            return _read(folder, scheme_name, on_item)
-        except OSError as error:
-            raise StateUnreadable(error.strerror or "it could not be opened") from None
+        raise
     except OSError as error:
         raise StateUnreadable(error.strerror or "it could not be opened") from None
 
 
-def _read(folder: Path, scheme_name: str, on_item: Callable[[], None]) -> UserState:
-    with (folder / FILE_NAME).open(encoding="utf-8-sig") as handle:
-        try:
-            return _StateReader(JsonStream(handle), folder.name, scheme_name, on_item).read()
-        except JsonTorn as error:
-            raise StateUnreadable(str(error)) from None
+def _stamp(handle: TextIO) -> tuple[int, int]:
+    """What every write into an open file changes."""
+    details = os.fstat(handle.fileno())
+    return details.st_size, details.st_mtime_ns
 
 
 class _StateReader:
