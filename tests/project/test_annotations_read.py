@@ -13,7 +13,7 @@ from potato_ray.project.annotations import read_answers
 from potato_ray.project.items import index_items
 from potato_ray.project.paths import ProjectPaths
 from potato_ray.project.schemes import KIND_OF_TYPE, scheme_named, schemes_of
-from potato_ray.project.user_state import FILE_NAME
+from potato_ray.project.user_state import FILE_NAME, StateUnreadable, read_user_state
 
 PROJECTS = Path(__file__).parents[1] / "projects"
 
@@ -205,6 +205,31 @@ def test_a_file_that_vanishes_while_it_is_replaced_is_read_again(make_project, s
 
     monkeypatch.setattr(Path, "open", vanishing)
     assert read(paths, MOOD).table.n_answers == 1
+
+
+def test_a_file_that_is_written_while_it_is_read_is_read_again(make_project, state):
+    labels = {f"i{number}": [("mood", "good", "good")] for number in range(1, 6)}
+    paths = make_project({"a": state("a", **labels)})
+    file = paths.output_dir / "a" / FILE_NAME
+    changed = file.read_text("utf-8").replace("good", "bad")
+
+    def write_once():
+        if "good" in file.read_text("utf-8"):
+            file.write_text(changed, "utf-8")
+
+    stored = read_user_state(file.parent, "mood", write_once)
+    assert {entry.value for entries in stored.entries.values() for entry in entries} == {"bad"}
+
+
+def test_a_file_that_never_rests_is_left_out(make_project, state):
+    paths = make_project({"a": state("a", i1=[("mood", "good", "good")])})
+    file = paths.output_dir / "a" / FILE_NAME
+
+    def write_on():
+        file.write_text(file.read_text("utf-8") + " ", "utf-8")
+
+    with pytest.raises(StateUnreadable, match="went on being written"):
+        read_user_state(file.parent, "mood", write_on)
 
 
 def test_a_renamed_label_is_counted_and_named(make_project, state):

@@ -256,3 +256,21 @@ def test_a_command_that_was_sent_and_is_never_answered_may_have_been_taken(stuck
     with pytest.raises(Unavailable, match="may have been taken") as unanswered:
         asyncio.run(hanging())
     assert unanswered.value.code == "controller_restarting"
+
+
+LOCKED = Conflict("project.sqlite is locked.", code="registry_locked")
+
+
+def test_a_start_waits_for_a_registry_that_another_program_locks() -> None:
+    link, caller = linked(LOCKED, LOCKED, {"started": True})
+    assert asyncio.run(link.command("start", REQUEST)) == {"started": True}
+    keys = {asked[1].idempotency_key for asked in caller.asked}
+    assert (len(caller.asked), len(keys)) == (3, 1)
+
+
+@pytest.mark.parametrize(("method", "patience_s"), [("start", 0.0), ("withdraw", 5.0)])
+def test_a_lock_that_stays_and_one_met_half_way_are_told(method: str, patience_s: float) -> None:
+    link, caller = linked(LOCKED, patience_s=patience_s)
+    with pytest.raises(Conflict) as refused:
+        asyncio.run(link.command(method, REQUEST))
+    assert (refused.value.code, len(caller.asked)) == ("registry_locked", 1)
