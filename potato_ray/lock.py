@@ -61,17 +61,23 @@ class ProjectLock:
         try:
             private_folder(self.state_dir)
             self._locks = _taken(self.state_dir)
-            self.describe(purpose=purpose)
         except BlockingIOError:
             raise self._held() from None
         except OSError as failure:
-            self.release()  # the kernel's lock would last as long as this process
             raise ProjectUnwritable.because(failure, self.state_dir) from None
+        try:
+            self.describe(purpose=purpose)
+        except BaseException:
+            self.release()  # the kernel's lock would last as long as this process
+            raise
 
     def describe(self, **facts: Any) -> None:
-        """Say in the note who holds the project, and where it can be reached."""
+        """Say in the note who holds the project, and where it can be reached. Raises ProjectUnwritable."""
         body = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.time()}
-        write_private(self.note, {**body, **facts})
+        try:
+            write_private(self.note, {**body, **facts})
+        except OSError as failure:
+            raise ProjectUnwritable.because(failure, self.note) from None
 
     def release(self) -> None:
         """Give the project back; harmless when it is not held."""

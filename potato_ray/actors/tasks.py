@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 CALL_TIMEOUT_S = 30.0
+AWAY_POLL_S = 0.2
 BATCH_ROWS = 1000
 PROGRESS_EVERY_S = 0.1
 
@@ -42,7 +43,8 @@ class Messenger:
     """Calls the controller from a task, and rides out its restart.
 
     Only calls that may be repeated without harm go through it: Ray restarts a killed controller in
-    about two seconds, and a call in flight may or may not have been executed.
+    about two seconds, and a call in flight may or may not have been executed. A controller that is there
+    may need any time for its answer, for instance until its disk has space again.
     """
 
     def __init__(self, controller: Any, patience_s: float) -> None:
@@ -50,15 +52,21 @@ class Messenger:
         self.patience_s = patience_s
 
     def call(self, method: str, *args: Any) -> Any:
-        """The method's answer. Raises the last Ray error when `patience_s` have passed."""
+        """The method's answer. Raises Ray's error when the controller has been away for `patience_s`."""
         deadline = time.monotonic() + self.patience_s
+        reference = None
         while True:
             try:
-                return ray.get(getattr(self.controller, method).remote(*args), timeout=CALL_TIMEOUT_S)
-            except (ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError):
+                reference = reference or getattr(self.controller, method).remote(*args)
+                return ray.get(reference, timeout=CALL_TIMEOUT_S)
+            except ray.exceptions.GetTimeoutError:
+                # It is there, and waits for something itself; sent again, calls would pile up.
+                deadline = time.monotonic() + self.patience_s
+            except ray.exceptions.RayActorError:
                 if time.monotonic() > deadline:
                     raise
-                time.sleep(0.2)
+                reference = None
+                time.sleep(AWAY_POLL_S)
 
 
 class ControllerSink:
