@@ -9,14 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from potato_ray.cli.output import out, print_json, say
+from potato_ray.cli.run_command import command_run
 from potato_ray.cli.runs import find_run, reader_of
-from potato_ray.cli.through_server import server_of
 from potato_ray.config import load
 from potato_ray.config.models import ProjectConfig
-from potato_ray.errors import Conflict
 from potato_ray.job.folder import JobFolder
 from potato_ray.job.follow import ENDED, GONE, Follower
-from potato_ray.lock import holding
 from potato_ray.registry.states import State
 from potato_ray.run_log import write_log
 
@@ -24,7 +22,6 @@ if TYPE_CHECKING:
     from potato_ray.registry.runs import Run
     from potato_ray.registry.store import Registry
 
-COMMAND_TIMEOUT_S = 30.0
 AFTER_GRACE_S = 5.0
 POLL_S = 0.05
 
@@ -33,28 +30,12 @@ def run_cancel(name: str, config: Path, *, as_json: bool) -> int:
     """Cancel a run, through the process that holds the project or, with none, here."""
     loaded = load(config)
     run_id = find_run(reader_of(loaded), name).run_id
-    answer = _cancel(loaded, run_id)
+    answer = command_run(loaded, run_id, "cancel", cancel_here)
     if as_json:
         print_json(answer)
     else:
         out(f"run {run_id}: {'cancelled' if answer['cancelled'] else 'cancelling'}")
     return 0
-
-
-def _cancel(config: ProjectConfig, run_id: str) -> dict[str, Any]:
-    server = server_of(config)
-    if server is not None:
-        with server:
-            return server.cancel(run_id)
-    try:
-        with holding(config.state_dir, "potato-ray training cancel"):
-            return cancel_here(config, run_id)
-    except Conflict as held:
-        if held.code != "project_in_use":
-            raise
-    from potato_ray.actors.session import call, reach
-
-    return dict(call(reach(config), "cancel", run_id, timeout_s=COMMAND_TIMEOUT_S))
 
 
 def cancel_here(

@@ -56,11 +56,11 @@ def serve(
 ) -> int:
     """Hold a project and serve it; `bind` gives the socket. Raises Conflict when it is in use."""
     from potato_ray.actors.session import Session
-    from potato_ray.server.ending import Signals
+    from potato_ray.server.ending import signals_into
 
     inbox: Inbox = SimpleQueue()
     session = Session(config, SERVING, warm=spare and config.model_training.enabled)
-    with Signals(inbox):
+    with signals_into(inbox):
         session.hold()
         try:
             return Serving(session, bind(), findings, inbox).run()

@@ -5,8 +5,11 @@ from __future__ import annotations
 import signal
 import threading
 import time
+from contextlib import ExitStack
 from types import FrameType, TracebackType
-from typing import Any, Final
+from typing import Final
+
+from potato_ray.signals import handled
 
 SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP)
 
@@ -37,7 +40,7 @@ class Termination:
 
     def __init__(self) -> None:
         self.received = 0
-        self._before: dict[int, Any] = {}
+        self._handled = ExitStack()
 
     def check(self) -> None:
         """Raise Terminated when a signal has come, even one whose exception got lost on its way."""
@@ -51,16 +54,13 @@ class Termination:
 
     def __enter__(self) -> Termination:
         if threading.current_thread() is threading.main_thread():
-            for number in SIGNALS:
-                if signal.getsignal(number) != signal.SIG_IGN:
-                    self._before[number] = signal.signal(number, self._take)
+            self._handled.enter_context(handled(SIGNALS, self._take))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
+        self._handled.close()
         if isinstance(error, KeyboardInterrupt) and not isinstance(error, Terminated):
             self.check()
 

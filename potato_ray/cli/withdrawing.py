@@ -4,42 +4,23 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from potato_ray.cli.cancelling import COMMAND_TIMEOUT_S
 from potato_ray.cli.output import out, print_json
+from potato_ray.cli.run_command import command_run
 from potato_ray.cli.runs import find_run, reader_of
-from potato_ray.cli.through_server import server_of
 from potato_ray.config import load
 from potato_ray.config.models import ProjectConfig
-from potato_ray.errors import Conflict
-from potato_ray.lock import holding
 
 
 def run_withdraw(name: str, config: Path, *, as_json: bool) -> int:
     """Take a run's pre-labels off the items, through whoever holds the project or, with nobody, here."""
     loaded = load(config)
     run_id = find_run(reader_of(loaded), name).run_id
-    count = _withdraw(loaded, run_id)
+    count = command_run(loaded, run_id, "withdraw", _withdraw_here)
     if as_json:
         print_json({"run_id": run_id, "withdrawn": count})
     else:
         out(f"run {run_id}: {count} pre-label{'' if count == 1 else 's'} withdrawn")
     return 0
-
-
-def _withdraw(config: ProjectConfig, run_id: str) -> int:
-    server = server_of(config)
-    if server is not None:
-        with server:
-            return server.withdraw(run_id)
-    try:
-        with holding(config.state_dir, "potato-ray training withdraw"):
-            return _withdraw_here(config, run_id)
-    except Conflict as held:
-        if held.code != "project_in_use":
-            raise
-    from potato_ray.actors.session import call, reach
-
-    return int(call(reach(config), "withdraw", run_id, timeout_s=COMMAND_TIMEOUT_S))
 
 
 def _withdraw_here(config: ProjectConfig, run_id: str) -> int:

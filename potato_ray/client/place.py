@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 import warnings
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from dataclasses import dataclass, field
 import httpx
 
 from potato_ray.client.failures import ClientError, KeyInTheClear
+from potato_ray.loopback import is_this_machine
 
 
 class Key:
@@ -72,13 +72,7 @@ class Place:
 
     @property
     def is_loopback(self) -> bool:
-        host = httpx.URL(self.url).host
-        if host == "localhost" or host.endswith(".localhost"):
-            return True
-        try:
-            return ipaddress.ip_address(host).is_loopback
-        except ValueError:
-            return False
+        return is_this_machine(httpx.URL(self.url).host)
 
 
 def _in_the_clear(host: str) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from potato_ray.config.document import Document, KeyPath
 from potato_ray.config.training_checks import TRAINING
+from potato_ray.loopback import is_this_machine
 
 NOTIFY: KeyPath = (TRAINING, "notify")
 
@@ -25,15 +25,6 @@ def check_notify(document: Document, environ: Mapping[str, str] = os.environ) ->
         )
         document.warn((*NOTIFY, "secret_env"), message, "secret_missing")
     address = urlsplit(document.text(*NOTIFY, "url"))
-    if address.scheme == "http" and not _is_this_machine(address.hostname or ""):
+    if address.scheme == "http" and not is_this_machine(address.hostname or ""):
         message = "it is http:// to another machine, so what is sent is not encrypted; use https://"
         document.warn((*NOTIFY, "url"), message, "not_encrypted")
-
-
-def _is_this_machine(host: str) -> bool:
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

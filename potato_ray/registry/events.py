@@ -9,8 +9,9 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from potato_ray.registry.runs import Run, clean, encode, finite, to_json
+from potato_ray.registry.runs import Run, clean, encode, to_json
 from potato_ray.registry.states import State
+from potato_ray.trainers.value_range import finite_number
 
 WARNINGS_MAX = 100
 """The most warnings kept on a run's row; the events hold all of them."""
@@ -103,7 +104,7 @@ def _body(said: Said) -> str:
 
 
 def _number(value: object, default: float) -> float:
-    number = finite(value)
+    number = finite_number(value)
     return default if number is None else number
 
 

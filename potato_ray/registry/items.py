@@ -10,7 +10,8 @@ from typing import Any
 
 from potato_ray.errors import RunFailed
 from potato_ray.registry.potato_tables import corrected_items
-from potato_ray.registry.runs import finite, to_json
+from potato_ray.registry.runs import to_json
+from potato_ray.trainers.value_range import finite_number
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class StoredPrediction:
                 evidence=f"It reads {dict(body)!r}"[:300],
                 next_step="Start the run again; if it happens again, report it to the trainer's authors.",
             )
-        confidence = finite(body.get("confidence"))
+        confidence = finite_number(body.get("confidence"))
         return cls(str(body["instance_id"]), str(body["schema_name"]), payload, confidence)
 
 
@@ -75,7 +76,7 @@ def put_predictions(
                 each.instance_id,
                 each.schema_name,
                 to_json(each.payload),
-                finite(each.confidence),
+                finite_number(each.confidence),
                 now,
             )
             for each in rows

@@ -224,17 +224,6 @@ def clean(value: Any) -> Any:
     return value
 
 
-def finite(value: object) -> float | None:
-    """A number as a float; None for anything else, and for what no float holds."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return None
-    try:
-        number = float(value)
-    except OverflowError:
-        return None
-    return number if math.isfinite(number) else None
-
-
 def _finite(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None

@@ -10,12 +10,14 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from queue import Empty, SimpleQueue
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Protocol
 
 from potato_ray.errors import PotatoRayError
 from potato_ray.registry.runs import Run
+from potato_ray.signals import handled
 
 STOPPED = 0
 FAILED = 1
@@ -37,30 +39,13 @@ class Runs(Protocol):
     def run(self, run_id: str) -> Run: ...
 
 
-class Signals:
-    """Puts signals into the inbox, for the length of a `with` block in the main thread.
+def signals_into(inbox: Inbox) -> AbstractContextManager[None]:
+    """Puts signals into the inbox, for the length of a `with` block in the main thread."""
 
-    One that was ignored before (nohup, a shell's background job) stays ignored.
-    """
+    def note(number: int, frame: FrameType | None) -> None:
+        inbox.put(number)  # the one queue that may be used in a handler
 
-    def __init__(self, inbox: Inbox) -> None:
-        self._inbox = inbox
-        self._before: dict[int, Any] = {}
-
-    def __enter__(self) -> Signals:
-        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-            if signal.getsignal(number) != signal.SIG_IGN:
-                self._before[number] = signal.signal(number, self._note)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def _note(self, number: int, frame: FrameType | None) -> None:
-        self._inbox.put(number)  # the one queue that may be used in a handler
+    return handled((signal.SIGTERM, signal.SIGHUP, signal.SIGINT), note)
 
 
 class Ending:

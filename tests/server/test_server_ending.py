@@ -13,7 +13,7 @@ from potato_ray.errors import ProjectUnreadable
 from potato_ray.registry.runs import Run
 from potato_ray.registry.states import State
 from potato_ray.server import ending
-from potato_ray.server.ending import BROKEN, FAILED, INTERRUPTED, STOPPED, Ending, Inbox, Signals
+from potato_ray.server.ending import BROKEN, FAILED, INTERRUPTED, STOPPED, Ending, Inbox, signals_into
 
 INT, TERM, HUP = int(signal.SIGINT), int(signal.SIGTERM), int(signal.SIGHUP)
 RUN = Run(
@@ -142,7 +142,7 @@ def test_a_registry_that_cannot_be_read_keeps_nothing_from_stopping() -> None:
 def test_signals_go_into_the_inbox_and_their_handlers_come_back() -> None:
     inbox: Inbox = SimpleQueue()
     before = signal.getsignal(signal.SIGTERM)
-    with Signals(inbox):
+    with signals_into(inbox):
         signal.raise_signal(signal.SIGTERM)
         signal.raise_signal(signal.SIGHUP)
     assert [inbox.get_nowait(), inbox.get_nowait()] == [TERM, HUP]
@@ -153,7 +153,7 @@ def test_a_signal_that_was_ignored_stays_ignored() -> None:
     inbox: Inbox = SimpleQueue()
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with Signals(inbox):
+        with signals_into(inbox):
             signal.raise_signal(signal.SIGHUP)
     finally:
         signal.signal(signal.SIGHUP, before)

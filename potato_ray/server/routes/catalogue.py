@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import Path, Request, Response
 
 from potato_ray.backends.making import make_backend
-from potato_ray.server.access import Admin
 from potato_ray.server.answers import BackendList, CheckBody, SchemaList, TrainerList
 from potato_ray.server.backend_checks import BackendChecks
 from potato_ray.server.catalogue import backends_body, check_body, schemas_body, trainers_body
 from potato_ray.server.context import Context
-from potato_ray.server.queries import KnownQuery
+from potato_ray.server.routes.api import api_router
 from potato_ray.server.run_answers import json_answer
 
-router = APIRouter(prefix="/admin/training/api", tags=["catalogue"], dependencies=[Admin, KnownQuery])
+router = api_router("catalogue")
 
 
 @router.get(

@@ -7,23 +7,21 @@ from dataclasses import asdict
 from itertools import islice
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from potato_ray.errors import NotFound
 from potato_ray.registry.runs import to_json
 from potato_ray.run_log import PAGE, log_lines
-from potato_ray.server.access import Admin
 from potato_ray.server.answers import ArtifactList, EventPage, Withdrawn
 from potato_ray.server.artifact_files import artifact_files, find_artifact
 from potato_ray.server.context import Context, ServerContext
 from potato_ray.server.downloads import OTHER_TYPE, TYPES, download
 from potato_ray.server.openapi import media, problems
-from potato_ray.server.queries import KnownQuery
-from potato_ray.server.routes.runs import RunId
+from potato_ray.server.routes.api import RunId, api_router
 from potato_ray.server.run_answers import folder_of, found_run, json_answer, shown_event, told_event
 
-router = APIRouter(prefix="/admin/training/api", tags=["run files"], dependencies=[Admin, KnownQuery])
+router = api_router("run files")
 
 ROWS = 1000
 MAX_EVENTS = 1000

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Header, Path, Query, Response
+from fastapi import Depends, Header, Query, Response
 
-from potato_ray.errors import NotFound
 from potato_ray.registry.runs import Run
 from potato_ray.server.access import Admin
 from potato_ray.server.answers import Cancelled, RunInFull, RunList, StartBody, Started, Status
-from potato_ray.server.context import Context, ServerContext
+from potato_ray.server.context import Context
 from potato_ray.server.grants import Grant
 from potato_ray.server.openapi import problems, refusals
 from potato_ray.server.problems import answer
-from potato_ray.server.queries import KnownQuery
+from potato_ray.server.routes.api import RunId, api_router
 from potato_ray.server.run_answers import found_run, in_full, json_answer, summary
 from potato_ray.server.start_body import REQUEST_BODY, start_body
 from potato_ray.starting import StartRequest
 
-router = APIRouter(prefix="/admin/training/api", tags=["runs"], dependencies=[Admin, KnownQuery])
+router = api_router("runs")
 
 QUEUE_RETRY_AFTER_S = 10
 KEY_FORM = r"^[!-~]{1,255}$"
-
-RunId = Annotated[str, Path(description="The run's identifier.", min_length=1, max_length=255)]
 
 
 @router.post(
@@ -51,14 +47,10 @@ async def start_run(
     ] = None,
 ) -> Response:
     """Everything that can be refused is refused at once, with `"started": false` and an error_code."""
-    wanted = _wanted(body, grant, idempotency_key)
-    said = await context.controller.command("start", wanted)
+    said = await context.controller.command("start", _wanted(body, grant, idempotency_key))
     if not said["started"]:
         return _refused(said)
-    run_id = said["run_id"]
-    if idempotency_key is not None and not await asyncio.to_thread(_made_for, context, run_id, wanted):
-        return answer(409, _REUSED)
-    headers = {"Location": f"{router.prefix}/runs/{run_id}"}
+    headers = {"Location": f"{router.prefix}/runs/{said['run_id']}"}
     return json_answer(said, 202 if said["queued"] else 200, headers)
 
 
@@ -75,26 +67,6 @@ def _wanted(body: StartBody, grant: Grant, key: str | None) -> StartRequest:
         # The link repeats commands while the controller is being restarted.
         idempotency_key=key or uuid.uuid4().hex,
     )
-
-
-_REUSED = {
-    "started": False,
-    "error": "This Idempotency-Key was used for another start.",
-    "error_code": "idempotency_key_reused",
-    "evidence": "Trainer, schemas, params or backend differ from those of the first time.",
-    "next_step": "Send a key of its own with each start, and the same one only to repeat it.",
-}
-
-
-def _made_for(context: ServerContext, run_id: str, wanted: StartRequest) -> bool:
-    """Whether a run is the one that was asked for, and not another under the same key."""
-    try:
-        run = context.reader.run(run_id)
-    except NotFound:
-        return True  # it has ended and been forgotten since: nothing says that it was another
-    # A start that names no backend stays the same when the project's own becomes another one.
-    asked = (wanted.trainer, tuple(wanted.schemas), dict(wanted.params), wanted.backend or run.backend)
-    return (run.trainer, tuple(run.schemas), dict(run.params), run.backend) == asked
 
 
 def _refused(said: dict[str, Any]) -> Response:

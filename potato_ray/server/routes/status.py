@@ -8,21 +8,21 @@ import time
 from collections.abc import Callable
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi import Header, Query, Request, Response
 from sse_starlette import EventSourceResponse
 
 from potato_ray.registry.runs import to_json
-from potato_ray.server.access import Admin, keeper_of
+from potato_ray.server.access import keeper_of
 from potato_ray.server.context import Context
 from potato_ray.server.feed import feed_of
 from potato_ray.server.grants import Grant, granted_to
 from potato_ray.server.openapi import media, problems
 from potato_ray.server.overview import EXAMPLE, Overview, overview
 from potato_ray.server.problems import Rejected
-from potato_ray.server.queries import KnownQuery
+from potato_ray.server.routes.api import api_router
 from potato_ray.server.run_answers import found_run, json_answer
 
-router = APIRouter(prefix="/admin/training/api", tags=["status"], dependencies=[Admin, KnownQuery])
+router = api_router("status")
 
 _FAREWELL_S = 1.0
 """How long a stream may take to end by itself when the server stops."""
