@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from clocks import Clock
 from job_making import make_job
 
 from potato_ray.cli.cancelling import cancel_here
@@ -19,19 +20,6 @@ from potato_ray.job.processes import identify
 from potato_ray.registry.runs import NewRun, Reservation
 from potato_ray.registry.states import State
 from potato_ray.registry.store import Registry
-
-
-class Clock:
-    """Time that passes only by sleeping."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
 
 
 def registry_of(config: ProjectConfig) -> Registry:
@@ -82,7 +70,7 @@ def test_a_worker_that_lives_on_is_stopped_and_the_end_recorded(project: Project
 def test_a_worker_that_does_not_end_keeps_its_run_and_its_gpu(
     project: ProjectConfig, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run_id, clock = left_in(project, State.RUNNING), Clock()
+    run_id, clock = left_in(project, State.RUNNING), Clock(now=0.0)
     folder = folder_of(project, run_id)
     folder.path.mkdir(parents=True)
     myself = identify(os.getpid())

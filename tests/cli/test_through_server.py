@@ -16,6 +16,7 @@ import httpx
 import pytest
 from answering import Replies
 from client_time import client_of
+from clocks import Clock
 from served_project import ServedProject
 from serving import serving
 
@@ -219,8 +220,8 @@ def test_a_wrong_key_is_said(served: ServedProject, monkeypatch: pytest.MonkeyPa
         train(served)
 
 
-def test_a_note_that_outlived_its_server_holds_nothing(served: ServedProject) -> None:
-    state_dir = served.config.task_dir / "elsewhere"
+def test_a_note_that_outlived_its_server_holds_nothing(tmp_path: Path) -> None:
+    state_dir = tmp_path / ".potato_ray"
     lock = ProjectLock(state_dir)
     lock.acquire(SERVING)
     body = lock.note.read_text()
@@ -237,25 +238,10 @@ def test_another_command_is_no_server(served: ServedProject) -> None:
     assert server_of(served.config) is None
 
 
-class Clock:
-    """Time that passes only by sleeping; something may happen after some of it."""
-
-    def __init__(self, at_s: float = 0.0, happens: Callable[[], None] = lambda: None) -> None:
-        self.now = 0.0
-        self._at_s, self._happens = at_s, happens
-
-    def __call__(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        before, self.now = self.now, self.now + seconds
-        if before < self._at_s <= self.now:
-            self._happens()
-
-
 def test_a_server_that_is_starting_is_waited_for(served: ServedProject) -> None:
     note(served, purpose=SERVING)
-    clock = Clock(5.0, lambda: note(served, purpose=SERVING, url=served.url))
+    clock = Clock()
+    clock.after(5.0, lambda: note(served, purpose=SERVING, url=served.url))
     server = server_of(served.config, clock, clock.sleep)
     assert server is not None
     with server:
@@ -264,7 +250,7 @@ def test_a_server_that_is_starting_is_waited_for(served: ServedProject) -> None:
 
 def test_a_server_that_never_says_where_it_is_is_given_up(served: ServedProject) -> None:
     note(served, purpose=SERVING)
-    clock = Clock()
+    clock = Clock(now=0.0)
     with pytest.raises(Conflict, match="does not say where") as silent:
         server_of(served.config, clock, clock.sleep)
     assert silent.value.code == "project_in_use"
@@ -277,7 +263,10 @@ def test_a_server_on_another_machine_is_named(served: ServedProject) -> None:
         server_of(served.config)
 
 
-def test_a_server_that_does_not_answer_is_said(served: ServedProject) -> None:
+def test_a_server_that_does_not_answer_is_said(
+    served: ServedProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("potato_ray.client.patience.ABSENT_S", 0.0)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     note(served, purpose=SERVING, url=url)

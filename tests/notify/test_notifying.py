@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from clocks import Clock
 from receiver import HANG, Receiver
 
 from potato_ray.actors.notifying import Notifier, page_of
@@ -22,16 +23,6 @@ from potato_ray.webhook import GIVE_UP_AFTER_S, PAUSES_S, signature
 
 PROJECT = Path(__file__).parent.parent / "projects" / "review-sentiment"
 NEW = NewRun("sklearn-text", ("sentiment",), ("nominal",))
-
-
-class Clock:
-    """Epoch seconds UTC that move only when a test says so."""
-
-    def __init__(self) -> None:
-        self.now = 1_795_955_098.5
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

@@ -7,21 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from clocks import Clock
 
 from potato_ray.registry import NewRun, Registry, RegistryReader, Run, State
 
 NEW = NewRun("sklearn-text", ("sentiment",), ("nominal",), {"seed": 1})
 WAY = (State.RUNNING, State.EVALUATING, State.FINISHING)
-
-
-class Clock:
-    """Epoch seconds UTC that move only when a test says so."""
-
-    def __init__(self) -> None:
-        self.now = 1_795_955_098.5
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

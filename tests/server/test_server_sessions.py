@@ -6,18 +6,11 @@ import json
 import stat
 
 import pytest
+from clocks import Clock
 from hypothesis import given
 from hypothesis import strategies as st
 
 from potato_ray.server.sessions import LIFETIME_S, LIMIT, Sessions
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1_800_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from clocks import Clock
 from hypothesis import given
 from hypothesis import strategies as st
 
 from potato_ray.server.throttle import Throttle, network_of
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture
