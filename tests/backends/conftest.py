@@ -1,10 +1,10 @@
-"""Fixtures of the backends' tests: the zoo of nvidia-smi answers, and a fake nvidia-smi on PATH."""
+"""Fixtures of the backends' tests: answers of nvidia-smi, and the places of the contract tests."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,8 +13,11 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "testbeds"))
 sys.path.insert(0, str(Path(__file__).parent))
 
 import fake_nvidia_smi
+from contract_places import FREE_MB, PLACES, ContractPlace, MakeJob
+from job_making import make_job
 from smi_zoo import recorded
 
+from potato_ray.backends.base import Backend
 from potato_ray.backends.gpus import Listing, list_cards
 
 
@@ -34,3 +37,24 @@ def smi_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("FAKE_SMI_DIR", str(folder))
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     return folder
+
+
+@pytest.fixture(params=PLACES)
+def place(request: pytest.FixtureRequest) -> ContractPlace:
+    made = PLACES[request.param](request)
+    made.have_cards(FREE_MB)
+    return made
+
+
+@pytest.fixture
+def backend(place: ContractPlace) -> Backend:
+    return place.backend()
+
+
+@pytest.fixture
+def new_job(place: ContractPlace, tmp_path: Path) -> Iterator[MakeJob]:
+    """Makes the job of a test; what is alive of it afterwards is ended."""
+    folder = tmp_path / "job"
+    yield lambda play="succeed": make_job(folder, play)
+    if place.backend().alive(folder):
+        place.lose(folder)

@@ -6,18 +6,23 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from potato_ray.backends.base import Directive
+import pytest
+
+from potato_ray.backends.base import Backend, Directive, EventSink, Job
 
 DEADLINE_S = 60.0
 
 
 class Listener:
-    """A sink that keeps what it hears and answers what it is told to."""
+    """A sink that keeps what it hears and answers what it is told to.
+
+    `calls` are (first_seq, number of events) of every call.
+    """
 
     def __init__(self, answer: Callable[[Listener], Directive] = lambda heard: Directive()) -> None:
         self.answer = answer
         self.events: list[Mapping[str, Any]] = []
-        self.first_seqs: list[int] = []
+        self.calls: list[tuple[int, int]] = []
         self.notes: list[Mapping[str, Any]] = []
         self.called_at: list[float] = []
 
@@ -26,7 +31,7 @@ class Listener:
     ) -> Directive:
         self.events += events
         self.notes += notes
-        self.first_seqs += [first_seq] if events else []
+        self.calls.append((first_seq, len(events)))
         self.called_at.append(time.monotonic())
         assert self.called_at[-1] - self.called_at[0] < DEADLINE_S, "the run does not end"
         return self.answer(self)
@@ -34,6 +39,11 @@ class Listener:
     @property
     def n_steps(self) -> int:
         return sum(event["event"] == "metric" for event in self.events)
+
+    @property
+    def steps(self) -> list[int]:
+        """The steps of the metrics that it has heard."""
+        return [event["step"] for event in self.events if event["event"] == "metric"]
 
 
 class SupervisorLost(Exception):
@@ -45,8 +55,19 @@ def cancel_after_five(heard: Listener) -> Directive:
     return Directive(cancel=heard.n_steps >= 5, grace_s=1.0)
 
 
+def lose_at_once(heard: Listener) -> Directive:
+    """Die at the first call."""
+    raise SupervisorLost
+
+
 def lose_after_five(heard: Listener) -> Directive:
     """Die once the trainer has reported five metrics."""
     if heard.n_steps >= 5:
         raise SupervisorLost
     return Directive()
+
+
+def left_by(backend: Backend, job: Job, sink: EventSink) -> None:
+    """Follow a job with a sink that dies."""
+    with pytest.raises(SupervisorLost):
+        backend.execute(job, sink)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import threading
 import time
 from collections.abc import Callable
@@ -12,26 +11,20 @@ from pathlib import Path
 
 import pytest
 from job_making import make_job
-from listening import Listener, SupervisorLost, cancel_after_five, lose_after_five
+from listening import Listener, left_by, lose_after_five
 
 from potato_ray.backends.base import Directive, Job
 from potato_ray.backends.lease import LeaseKeeper
 from potato_ray.backends.local import LocalBackend, LocalSettings
 from potato_ray.backends.supervision import START_TIMEOUT_S
 from potato_ray.job.claim import LaunchFailed
-from potato_ray.job.folder import JobFolder, Processes
+from potato_ray.job.folder import JobFolder
 from potato_ray.job.follow import Follower
 
 
 @pytest.fixture
 def local() -> LocalBackend:
     return LocalBackend()
-
-
-def processes_of(job: Job) -> Processes:
-    processes = JobFolder(job.folder).read_processes()
-    assert processes is not None
-    return processes
 
 
 def becomes_true(condition: Callable[[], bool]) -> bool:
@@ -49,35 +42,8 @@ def leave_running(local: LocalBackend, folder: Path) -> Job:
     """A run that waits for ever, and whose follower is gone; the job to follow it again."""
     job = make_job(folder, "wait")
     heard = Listener(lose_after_five)
-    with pytest.raises(SupervisorLost):
-        local.execute(job, heard)
+    left_by(local, job, heard)
     return replace(job, first_seq=len(heard.events))
-
-
-def test_a_launcher_that_died_while_nobody_followed_makes_the_run_interrupted(
-    local: LocalBackend, tmp_path: Path
-) -> None:
-    job = leave_running(local, tmp_path / "job")
-    os.kill(processes_of(job).launcher.pid, signal.SIGKILL)
-    assert gone_soon(local, job)
-    outcome = local.execute(job, Listener())
-    assert outcome.status == "interrupted"
-    assert outcome.next_step == "Start the run again."
-
-
-def test_a_launcher_that_dies_while_followed_makes_the_run_killed(
-    local: LocalBackend, tmp_path: Path
-) -> None:
-    job = make_job(tmp_path / "job", "wait")
-
-    def kill_after_five(heard: Listener) -> Directive:
-        if heard.n_steps >= 5:
-            os.kill(processes_of(job).launcher.pid, signal.SIGKILL)
-        return Directive()
-
-    outcome = local.execute(job, Listener(kill_after_five))
-    assert (outcome.status, outcome.error_code) == ("error", "killed")
-    assert gone_soon(local, job)
 
 
 def test_a_worker_that_is_killed_is_explained(local: LocalBackend, tmp_path: Path) -> None:
@@ -108,22 +74,6 @@ def test_a_run_over_its_wall_clock_has_ended_before_its_stubborn_worker_is_gone(
     assert alive_at_the_note == [True]
     assert outcome.error_code == "wall_clock"
     assert not local.alive(job.folder)
-
-
-def test_a_cancelled_run_has_ended_when_the_grace_is_over_and_its_worker_is_killed(
-    local: LocalBackend, tmp_path: Path
-) -> None:
-    job = make_job(tmp_path / "job", "stubborn")
-    heard = Listener(cancel_after_five)
-    assert local.execute(job, heard).status == "cancelled"
-    assert gone_soon(local, job)
-    assert {note["error_code"] for note in heard.notes} <= {"cancelled"}
-
-
-def test_a_cancel_that_came_while_nobody_followed_is_carried_out(local: LocalBackend, tmp_path: Path) -> None:
-    job = leave_running(local, tmp_path / "job")
-    outcome = local.execute(job, Listener(lambda heard: Directive(cancel=True, grace_s=1.0)))
-    assert outcome.status == "cancelled"
 
 
 def test_a_removed_job_folder_ends_the_run(local: LocalBackend, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ fail     report five metrics, then fail
 wait     report five metrics, wait for the file `go` in the job folder (60 s), then succeed
 stubborn wait, and ignore SIGTERM
 die      report five metrics, then be gone without a word, as after SIGKILL
+leave    report five metrics, then end without a result, as cleanly as can be
 """
 
 from __future__ import annotations
@@ -37,7 +38,11 @@ class Playing(Trainer):
     kinds = (kinds.NOMINAL,)
     params = (
         Param(
-            "play", "choice", "succeed", "What to do.", choices=("succeed", "fail", "wait", "stubborn", "die")
+            "play",
+            "choice",
+            "succeed",
+            "What to do.",
+            choices=("succeed", "fail", "wait", "stubborn", "die", "leave"),
         ),
         MIN_INSTANCES,
     )
@@ -55,6 +60,8 @@ class Playing(Trainer):
             raise TrainerError("fit_failed", "It was told to fail.", "Tell it to succeed.")
         if play == "die":
             os.kill(os.getpid(), signal.SIGKILL)
+        if play == "leave":
+            os._exit(0)
         if play in ("wait", "stubborn"):
             _wait_for(context.artifacts.parent / "go")
         self._report(context, 5)
