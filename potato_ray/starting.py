@@ -6,6 +6,7 @@ The same checks run again when a waiting run's turn comes, since the configurati
 from __future__ import annotations
 
 import difflib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,7 +18,7 @@ from potato_ray.config.trainer_checks import LOCAL_ONLY
 from potato_ray.config.training_checks import LOCAL
 from potato_ray.errors import StartRefused
 from potato_ray.project.schemes import Scheme, schemes_of
-from potato_ray.registry.runs import Run
+from potato_ray.registry.runs import Run, to_json
 from potato_ray.trainers import params as trainer_params
 from potato_ray.trainers import registry as trainer_registry
 from potato_ray.trainers.base import Trainer
@@ -31,6 +32,7 @@ HTTP_STATUS = {
     "unknown_backend": 409,
     "local_only": 409,
     "busy": 409,
+    "idempotency_key_reused": 409,
     "queue_full": 429,
 }
 
@@ -58,6 +60,25 @@ def request_of(run: Run) -> StartRequest:
         backend=run.backend,
         accept_licence=run.accept_licence,
     )
+
+
+def require_same(run: Run, request: StartRequest) -> None:
+    """Check that a run is the one asked for; raises StartRefused when its key stands for another start."""
+    # A start that names no backend stays the same when the project's own becomes another one.
+    asked = (request.trainer, tuple(request.schemas), request.backend or run.backend)
+    if asked == (run.trainer, tuple(run.schemas), run.backend) and _stored(request.params) == run.params:
+        return
+    raise StartRefused(
+        "This Idempotency-Key was used for another start.",
+        code="idempotency_key_reused",
+        evidence="Trainer, schemas, params or backend differ from those of the first time.",
+        next_step="Send a key of its own with each start, and the same one only to repeat it.",
+    )
+
+
+def _stored(params: Mapping[str, Any]) -> Any:
+    """Parameters as a run's row gives them back."""
+    return json.loads(to_json(params))
 
 
 @dataclass(frozen=True)

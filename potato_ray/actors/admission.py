@@ -13,7 +13,7 @@ from potato_ray.config.models import ModelTraining
 from potato_ray.errors import PotatoRayError, StartRefused
 from potato_ray.registry.runs import NewRun, Reservation, Run
 from potato_ray.registry.states import State
-from potato_ray.starting import StartPlan, StartRequest, plan_start, request_of
+from potato_ray.starting import StartPlan, StartRequest, plan_start, request_of, require_same
 
 if TYPE_CHECKING:
     from potato_ray.actors.controller import RunController
@@ -36,14 +36,20 @@ class Admission:
         """Put a run into the queue, or find the one that an earlier start with the same key has made.
 
         What was made before is not checked again: the configuration may have changed since. Raises
-        StartRefused.
+        StartRefused, also when the key has made another run than is asked for.
         """
-        if request.idempotency_key is not None:
-            made = await self.controller.write(
-                self.registry.made_with, request.idempotency_key, self._training.max_concurrent_runs
-            )
-            if made is not None:
-                return made
+        run = await self._made_before(request) or await self._create(request)
+        require_same(run, request)
+        return run
+
+    async def _made_before(self, request: StartRequest) -> Run | None:
+        if request.idempotency_key is None:
+            return None
+        return await self.controller.write(
+            self.registry.made_with, request.idempotency_key, self._training.max_concurrent_runs
+        )
+
+    async def _create(self, request: StartRequest) -> Run:
         plan = plan_start(self.controller.config, request)
         return await self.controller.write(
             self.registry.create_run,

@@ -105,7 +105,7 @@ class ProblemAnswer(JSONResponse):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         context: ServerContext = scope["app"].state.context
         problem = {name: _fit(value, context.config.task_dir) for name, value in self.problem.items()}
-        if (scope["method"], scope["path"]) == ("POST", START):
+        if (scope["method"], scope["path"]) == ("POST", START) and _nothing_came_of_it(problem):
             problem = {"started": False, **problem}
         if _wants_page(scope):
             self.body, self.headers["Content-Type"] = _as_page(scope, problem)
@@ -113,6 +113,14 @@ class ProblemAnswer(JSONResponse):
             self.body = self.render(problem)
         self.headers["Content-Length"] = str(len(self.body))
         await super().__call__(scope, receive, send)
+
+
+_BEFORE_ALL = frozenset({"controller_unavailable", "registry_locked", "project_unwritable", "disk_full"})
+
+
+def _nothing_came_of_it(problem: Mapping[str, Any]) -> bool:
+    """Whether the request was refused, or met its trouble before anything was done."""
+    return problem["status"] < 500 or problem["error_code"] in _BEFORE_ALL
 
 
 def answer(status: int, body: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> ProblemAnswer:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +57,15 @@ def test_a_repeat_answers_its_run_when_the_run_has_ended(controller: Controller)
     controller.registry.request_cancel(first.run_id)
     again = enqueue(controller)
     assert (again.run_id, again.state, again.position) == (first.run_id, State.CANCELLED, 0)
+
+
+def test_a_key_that_stands_for_another_start_is_refused_and_makes_nothing(controller: Controller) -> None:
+    enqueue(controller)
+    other = replace(WANTED, params={"min_instances": 6})
+    with pytest.raises(StartRefused) as refused:
+        enqueue(controller, other)
+    assert refused.value.code == "idempotency_key_reused"
+    assert len(controller.registry.queued()) == 1
 
 
 def test_starts_without_a_key_are_runs_of_their_own(controller: Controller) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -12,9 +11,9 @@ from typing import Any
 import pytest
 from run_history import HEADLINE, METRICS, RUNS, begin, fail, folder_of, move, succeed
 
-from potato_ray.errors import NotFound
+from potato_ray.errors import Conflict, ProjectUnwritable
 from potato_ray.registry.states import State
-from potato_ray.server.context import Phase
+from potato_ray.server.context import Phase, Unavailable
 from potato_ray.trainers import registry as trainers
 from potato_ray.trainers.base import Licence
 from potato_ray.trainers.sklearn_text import SklearnText
@@ -189,29 +188,40 @@ def test_a_repeat_answers_the_first_run_though_another_backend_is_the_default_no
     assert other["error_code"] == "idempotency_key_reused"
 
 
-def test_a_start_whose_run_is_forgotten_at_once_is_answered_all_the_same(serve, monkeypatch) -> None:
+def test_a_start_that_was_made_is_answered_whatever_keeps_the_registry_from_being_read(
+    serve, monkeypatch
+) -> None:
     served = serve()
 
-    def forgotten(run_id: str) -> Any:
-        raise NotFound(f"No such run: {run_id}", code="unknown_run")
+    def locked(run_id: str) -> Any:
+        raise Conflict("project.sqlite is locked by another program.", code="registry_locked")
 
-    monkeypatch.setattr(served.reader, "run", forgotten)
-    answer = start(served, key="k-1")
-    assert (answer.status_code, answer.json()["started"]) == (200, True)
+    monkeypatch.setattr(served.reader, "run", locked)
+    answers = [start(served, key="k-1") for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [200, 200]
+    assert answers[0].json() == answers[1].json()
 
 
-def test_a_start_does_not_read_the_registry_on_the_event_loop(serve, monkeypatch) -> None:
+@pytest.mark.parametrize(
+    ("trouble", "told"),
+    [
+        (Unavailable("It is starting."), False),
+        (Conflict("It is locked.", code="registry_locked"), False),
+        (ProjectUnwritable.full("No space."), False),
+        (Unavailable("It was not answered.", code="controller_restarting"), None),
+        (RuntimeError("a fault of ours"), None),
+    ],
+)
+def test_only_a_start_that_was_surely_not_made_says_so(serve, monkeypatch, trouble, told) -> None:
     served = serve()
-    loops: list[bool] = []
-    read = served.reader.run
 
-    def reading(run_id: str) -> Any:
-        loops.append(asyncio._get_running_loop() is not None)
-        return read(run_id)
+    async def failing(*_: Any) -> Any:
+        raise trouble
 
-    monkeypatch.setattr(served.reader, "run", reading)
-    assert start(served, key="k-1").status_code == 200
-    assert loops == [False]
+    monkeypatch.setattr(served.controller, "command", failing)
+    answer = start(served)
+    assert answer.status_code in (500, 503, 507)
+    assert answer.json().get("started") is told
 
 
 @pytest.mark.parametrize("key", ["", "x" * 256, "a b"])

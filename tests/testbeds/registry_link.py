@@ -13,7 +13,7 @@ from potato_ray.registry.runs import NewRun, Run
 from potato_ray.registry.states import State
 from potato_ray.registry.store import Registry
 from potato_ray.server.context import Phase, Unavailable
-from potato_ray.starting import HTTP_STATUS, StartPlan, StartRequest, plan_start
+from potato_ray.starting import HTTP_STATUS, StartPlan, StartRequest, plan_start, require_same
 from potato_ray.writeback import withdraw
 
 T = TypeVar("T")
@@ -47,6 +47,7 @@ class RegistryLink:
     def _start(self, request: StartRequest) -> dict[str, Any]:
         try:
             run = self._made_before(request) or self._make(request)
+            require_same(run, request)
         except StartRefused as refusal:
             return {"started": False, **refusal.as_dict(), "status": HTTP_STATUS.get(refusal.code, 400)}
         return {"started": True, "run_id": run.run_id, "queued": bool(run.position), "position": run.position}
