@@ -36,7 +36,8 @@ def bind(host: str, port: int) -> socket.socket:
     """
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listener = socket.socket(family, socket.SOCK_STREAM)
+        # Named: else asyncio does not see TCP, and each answer's body waits 40 ms for its head's receipt.
+        listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     except OSError as failure:
         raise _cannot_listen(host, port, failure) from None
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 
 import pytest
@@ -16,6 +17,26 @@ def test_port_0_takes_a_free_one_and_the_url_names_it() -> None:
         port = listener.getsockname()[1]
         assert url_of(listener) == f"http://127.0.0.1:{port}"
         assert is_loopback(listener)
+
+
+async def _delays(listener: socket.socket) -> bool:
+    """Whether what asyncio writes into a connection waits until what it wrote before was received."""
+    found: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    def look(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        accepted = writer.get_extra_info("socket")
+        found.set_result(accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        writer.close()
+
+    async with await asyncio.start_server(look, sock=listener):
+        _, writer = await asyncio.open_connection(*listener.getsockname()[:2])
+        no_delay = await asyncio.wait_for(found, 10.0)
+        writer.close()
+    return not no_delay
+
+
+def test_the_body_of_an_answer_does_not_wait_for_the_receipt_of_its_head() -> None:
+    assert not asyncio.run(_delays(bind("127.0.0.1", 0)))
 
 
 def test_a_port_in_use_is_named_with_the_way_out() -> None:
