@@ -296,7 +296,29 @@ def withdraw(registry: Registry, run_id: str) -> int:
 
     What they had replaced does not come back. Raises NotFound, Conflict while the run goes on.
     """
-    return registry.withdraw(run_id)
+    withdrawal = Withdrawal(registry, run_id)
+    while not withdrawal.step():
+        pass
+    return withdrawal.removed
+
+
+class Withdrawal:
+    """Takes a run's pre-labels off and forgets its predictions; noted at once, then a chunk at a time.
+
+    `step` until it returns True. One that is cut off leaves pre-labels that no prediction stands
+    behind any more, or predictions that can be withdrawn again; a Replay takes off the former.
+    """
+
+    def __init__(self, registry: Registry, run_id: str) -> None:
+        self._registry, self._run_id = registry, run_id
+        self.removed = 0
+        registry.note_withdrawal(run_id)
+
+    def step(self) -> bool:
+        """One transaction; True when nothing is left."""
+        removed = self._registry.withdraw_step(self._run_id)
+        self.removed += removed or 0
+        return removed is None
 
 
 class Replay:

@@ -37,7 +37,7 @@ from potato_ray.registry.runs import Run
 from potato_ray.registry.states import State
 from potato_ray.registry.store import Registry
 from potato_ray.starting import HTTP_STATUS, StartRequest
-from potato_ray.writeback import Replay, WritebackSettings, withdraw
+from potato_ray.writeback import Replay, Withdrawal, WritebackSettings
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -182,6 +182,11 @@ class RunController:
                     raise
                 logger.warning("the registry could not be written, trying again: %s", error)
             await asyncio.sleep(WRITE_AGAIN_AFTER_S)
+
+    async def write_steps(self, step: Callable[[], bool]) -> None:
+        """Write surely until `step` answers True: one transaction a call, so that others come in between."""
+        while not await self.write_surely(step):
+            pass
 
     def run_folder(self, run_id: str) -> Path:
         return self.config.training_dir / "runs" / run_id

@@ -22,6 +22,7 @@ from potato_ray.actors.failures import answer_of, forget, task_failure
 from potato_ray.backends.base import Job, Outcome, Placement
 from potato_ray.errors import Cancelled, PotatoRayError, ProjectUnwritable, RunFailed
 from potato_ray.job.folder import JobFolder
+from potato_ray.registry.pruning import Pruning
 from potato_ray.registry.runs import Run
 from potato_ray.registry.states import State
 from potato_ray.run_log import write_log
@@ -242,16 +243,17 @@ class RunWay:
                 model_version=str(outcome.result.get("model_version") or ""),
                 peak_rss_mb=outcome.peak_rss_mb,
             )
-            if self.run.cancel_requested_at is not None:
-                raise Cancelled("The run was cancelled just as its worker finished.")
+        # Also of a run that was taken up here: whoever had it before may have come no further.
+        if self.run.cancel_requested_at is not None:
+            raise Cancelled("The run was cancelled just as its worker finished.")
         await self._step("scoring on the held-out items")
         finished = await self._scored()
         await self._warn(finished["warnings"])
         await self._step("writing predictions back")
         report = await self._published(finished["scores"])
         await self._end(State.SUCCESS, scores=finished["scores"], writeback=report)
-        await self.controller.write_surely(
-            self.controller.registry.prune, self.controller.config.model_training.retain_runs
+        await self.controller.write_steps(
+            Pruning(self.controller.registry, self.controller.config.model_training.retain_runs).step
         )
 
     async def _scored(self) -> dict[str, Any]:
@@ -288,9 +290,7 @@ class RunWay:
             self.controller.writeback_settings(),
             scores.get("headline"),
         )
-        # One transaction a call, so that other runs' writes come in between.
-        while not await self.controller.write_surely(publication.step):
-            pass
+        await self.controller.write_steps(publication.step)
         report = publication.report()
         await self._warn(report.warnings)
         return report.as_json()

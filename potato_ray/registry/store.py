@@ -377,10 +377,11 @@ class Registry:
         """Take off, in chunks, the pre-labels whose prediction is not stored any more; returns how many."""
         return self._repeat(lambda c: prelabels.take_off_orphans(c, self.project, CHUNK))
 
-    def withdraw(self, run_id: str) -> int:
-        """Take a run's pre-labels off and forget its predictions, in chunks; returns how many pre-labels.
+    def note_withdrawal(self, run_id: str) -> None:
+        """Keep in a run's report and log that it is withdrawn, unless nothing is stored or shown.
 
-        Its report and its log keep when that was. Raises NotFound, and Conflict while the run has not ended.
+        Comes before the first `withdraw_step`, so that a crash does not hide it. Raises NotFound, and
+        Conflict while the run has not ended.
         """
         run = self.run(run_id)
         if not run.ended:
@@ -389,11 +390,6 @@ class Registry:
                 code="wrong_state",
                 next_step="Withdraw its predictions after its end, or cancel it.",
             )
-        self._note_withdrawal(run)
-        return self._drop_predictions(run_id)
-
-    def _note_withdrawal(self, run: Run) -> None:
-        """Record it, unless nothing is stored or shown. Comes first, so that a crash does not hide it."""
         with transaction(self._connection) as connection:
             if run.writeback is None or not prelabels.has_any(
                 connection, queue.seq_of(connection, run.run_id)
@@ -403,50 +399,74 @@ class Registry:
             queue.set_fields(connection, run.run_id, {"writeback": {**run.writeback, "withdrawn_at": now}})
             events.note(connection, run, _WITHDRAWN, now)
 
-    def _drop_predictions(self, run_id: str) -> int:
-        seq = queue.seq_of(self._connection, run_id)
-        # The predictions go first: what is left after a crash is an orphan, and the next replay takes it off.
-        self._repeat(lambda c: prelabels.forget_predictions(c, seq, CHUNK))
-        return self._repeat(lambda c: prelabels.take_off_run(c, self.project, seq, CHUNK))
+    def withdraw_step(self, run_id: str) -> int | None:
+        """Drop the next chunk of a run's predictions, or else of its pre-labels.
+
+        Returns how many pre-labels went, None when nothing was left (nor of a run that was pruned since).
+        """
+        try:
+            seq = queue.seq_of(self._connection, run_id)
+        except NotFound:
+            return None
+        with transaction(self._connection, durable=False) as connection:
+            # The predictions go first: what a crash leaves is an orphan, and the next replay takes it off.
+            if prelabels.forget_predictions(connection, seq, CHUNK):
+                return 0
+            return prelabels.take_off_run(connection, self.project, seq, CHUNK) or None
+
+    def _drop_predictions(self, run_id: str) -> None:
+        while self.withdraw_step(run_id) is not None:
+            pass
 
     # Retention
 
     def prune(self, retain_runs: int) -> list[str]:
         """Discard superseded predictions and prune records, in chunks; returns the pruned run ids."""
-        for seq in retention.ended_with_predictions(self._connection):
-            self._discard_superseded(seq)
-        pruned = retention.prunable(self._connection, retain_runs)
-        for record in pruned:
-            self._forget(record)
-        for seq in retention.orphans(self._connection):
-            self._forget_children(seq)
-        return [record.run_id for record in pruned]
+        return [run_id for run_id in self.prune_steps(retain_runs) if run_id]
 
-    def _forget(self, record: retention.Record) -> None:
-        self._repeat(lambda c: potato_tables.forget_items(c, record.project, record.run_id, CHUNK))
+    def prune_steps(self, retain_runs: int) -> Iterator[str]:
+        """The same, with a stop after each transaction: yields the id of a run that went, else ""."""
+        for seq in retention.ended_with_predictions(self._connection):
+            yield from self._discard_superseded(seq)
+        for record in retention.prunable(self._connection, retain_runs):
+            yield from self._forget(record)
+        for seq in retention.orphans(self._connection):
+            yield from self._forget_children(seq)
+
+    def _forget(self, record: retention.Record) -> Iterator[str]:
+        for _ in self._chunks_of(
+            lambda c: potato_tables.forget_items(c, record.project, record.run_id, CHUNK)
+        ):
+            yield ""
         with transaction(self._connection) as connection:
             retention.forget(connection, record)
+        yield record.run_id
 
-    def _forget_children(self, seq: int) -> None:
-        self._repeat(lambda c: retention.forget_children(c, seq, CHUNK))
+    def _forget_children(self, seq: int) -> Iterator[str]:
+        for _ in self._chunks_of(lambda c: retention.forget_children(c, seq, CHUNK)):
+            yield ""
 
-    def _discard_superseded(self, seq: int) -> None:
+    def _discard_superseded(self, seq: int) -> Iterator[str]:
         after: Pair | None = ("", "")
         while after is not None:
             pairs, after = retention.discardable(self._connection, seq, after, CHUNK)
             if pairs:
                 with transaction(self._connection, durable=False) as connection:
                     retention.discard(connection, seq, pairs)
+            yield ""
 
     def _repeat(self, step: Callable[[sqlite3.Connection], int]) -> int:
-        """Run a step of at most CHUNK rows, each in its own transaction, until it finds nothing."""
-        total = 0
+        """Run a step of at most CHUNK rows until it finds nothing; returns how many there were."""
+        return sum(self._chunks_of(step))
+
+    def _chunks_of(self, step: Callable[[sqlite3.Connection], int]) -> Iterator[int]:
+        """The same with a stop after each transaction; yields how many rows that took."""
         while True:
             with transaction(self._connection, durable=False) as connection:
                 done = step(connection)
-            total += done
             if done == 0:
-                return total
+                return
+            yield done
 
 
 def _chunks(rows: Iterable[T]) -> Iterator[list[T]]:

@@ -171,7 +171,7 @@ def test_a_build_that_goes_back_keeps_its_place_and_forgets_its_first_attempt(re
 
 
 def test_an_unknown_run_is_not_found(registry):
-    for ask in (registry.run, registry.request_cancel, registry.withdraw):
+    for ask in (registry.run, registry.request_cancel, registry.note_withdrawal):
         with pytest.raises(NotFound):
             ask("nope")
 

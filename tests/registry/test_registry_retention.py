@@ -9,8 +9,9 @@ from publishing import publish
 from recorded_items import items_of
 
 from potato_ray.registry import Reservation, State, StoredPrediction
+from potato_ray.registry.pruning import Pruning
 from potato_ray.registry.retention import orphans
-from potato_ray.writeback import WritebackSettings
+from potato_ray.writeback import WritebackSettings, withdraw
 
 SHOW = WritebackSettings(("sentiment",))
 
@@ -65,7 +66,7 @@ def test_a_run_whose_predictions_are_stored_is_never_pruned(registry, succeed, r
     kept = succeed(predicted=["a"])
     run_in(State.SUCCESS)
     assert kept not in registry.prune(0)
-    assert registry.withdraw(kept) == 1
+    assert withdraw(registry, kept) == 1
     assert registry.prune(0) == [kept]
 
 
@@ -150,3 +151,28 @@ def test_a_failed_run_keeps_no_predictions(registry, reader, run_in):
     registry.store_predictions(run.run_id, 1, labels("a"))
     registry.transition(run.run_id, 1, State.ERROR)
     assert list(reader.predictions(run.run_id)) == []
+
+
+def test_pruning_goes_a_chunk_at_a_time(registry, reader, succeed):
+    old = succeed([f"item-{number:05}" for number in range(1500)])
+    succeed([f"item-{number:05}" for number in range(1500)])
+    pruning = Pruning(registry, 0)
+    assert pruning.step() is False
+    assert len(list(reader.predictions(old))) == 500
+    while not pruning.step():
+        pass
+    assert list(reader.predictions(old)) == []
+    assert old not in [run.run_id for run in reader.runs()]
+
+
+def test_pruning_that_met_trouble_goes_on_when_it_is_over(registry, reader, run_in, monkeypatch):
+    gone = [run_in(State.SUCCESS).run_id for _ in range(2)]
+    pruning = Pruning(registry, 0)
+    pruning.step()
+    with monkeypatch.context() as locked:
+        locked.setattr("potato_ray.registry.retention.forget", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            pruning.step()
+    while not pruning.step():
+        pass
+    assert {run.run_id for run in reader.runs()}.isdisjoint(gone)

@@ -11,7 +11,7 @@ from writeback_samples import prediction
 
 from potato_ray.errors import Conflict, NotFound
 from potato_ray.registry import RegistryReader, State
-from potato_ray.writeback import Publication, WritebackSettings, withdraw
+from potato_ray.writeback import Publication, Withdrawal, WritebackSettings, withdraw
 
 POSITIVE = {"sentiment": {"label": "positive", "confidence": 0.9}}
 
@@ -151,6 +151,18 @@ def test_a_withdrawal_stands_in_the_report_and_in_the_log_once(registry, succeed
     assert registry.run(run_id).writeback == kept
     events = RegistryReader(registry.path).events(run_id)
     assert [e["message"] for e in events if e["event"] == "log"] == ["Its predictions were withdrawn."]
+
+
+def test_a_withdrawal_is_noted_at_once_and_goes_a_chunk_at_a_time(registry, succeed, shown):
+    run_id, _ = succeed(*(prediction(f"item-{number:05}") for number in range(1500)))
+    withdrawal = Withdrawal(registry, run_id)
+    assert registry.run(run_id).writeback["withdrawn_at"]
+    steps = [withdrawal.step() for _ in range(2)]
+    assert list(RegistryReader(registry.path).predictions(run_id)) == []
+    assert shown("item-00000") == POSITIVE
+    while not withdrawal.step():
+        steps.append(False)
+    assert (withdrawal.removed, len(steps), shown("item-00000")) == (1500, 4, {})
 
 
 def test_withdrawing_leaves_nothing_in_potatos_table(registry, path, succeed):
