@@ -112,8 +112,14 @@ class RunController:
         return {"run_id": run_id, "state": str(run.state), "cancelled": run.state == State.CANCELLED}
 
     async def withdraw(self, run_id: str) -> int:
-        """Withdraw a run's predictions and pre-labels; the number of pre-labels removed."""
-        return await self.write(withdraw, self.registry, run_id)
+        """Withdraw a run's predictions and pre-labels; the number of pre-labels removed.
+
+        Raises NotFound, or Conflict while the run goes on. Once noted, it is carried through.
+        """
+        await self._opened()
+        withdrawal = await self.write(Withdrawal, self.registry, run_id)
+        await self.write_steps(withdrawal.step)
+        return withdrawal.removed
 
     async def stop(self) -> None:
         """Take no more runs and let go of those under way: their launchers go on without us.
