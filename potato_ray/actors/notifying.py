@@ -8,10 +8,12 @@ import logging
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from potato_ray import webhook
 from potato_ray.config.models import Notify, ProjectConfig
+from potato_ray.hiding import hide_paths
 from potato_ray.job.folder import read_json
 from potato_ray.registry.notices import Notice
 from potato_ray.registry.store import Registry
@@ -108,7 +110,8 @@ class Notifier:
         if variable and not secret:
             return Answer(False, f"was not asked: {variable}, which is to hold the secret, is not set")
         page = await asyncio.to_thread(self._page_of, notice.run_id)
-        told = webhook.message(notice.facts, notice.delivery_id, page, self._clock(), secret)
+        facts = without_paths(notice.facts, self.registry.path.parent)
+        told = webhook.message(facts, notice.delivery_id, page, self._clock(), secret)
         return await post(self.settings.url, told, self._timeout_s, self._clock)
 
     async def _settle(self, notice: Notice, answer: Answer) -> None:
@@ -124,6 +127,12 @@ class Notifier:
         else:
             said = f"{said}; next try in {_pause(at - self._clock())}."
             await self._write(self.registry.postpone_notice, notice, at, said)
+
+
+def without_paths(facts: Mapping[str, Any], project: Path) -> dict[str, Any]:
+    """The facts of a notice as anybody may read them: whoever receives it is not on this machine."""
+    shown = {name: hide_paths(facts[name], project) for name in ("error", "next_step") if facts.get(name)}
+    return {**facts, **shown}
 
 
 def page_of(config: ProjectConfig, run_id: str) -> str | None:

@@ -11,8 +11,8 @@ from potato_ray.backends.making import LOCAL, describe, require_runnable
 from potato_ray.config.models import ProjectConfig
 from potato_ray.config.trainer_checks import LOCAL_ONLY
 from potato_ray.errors import StartRefused
+from potato_ray.hiding import hide_paths
 from potato_ray.project.schemes import Scheme, schemes_of
-from potato_ray.server.hiding import hide_paths
 from potato_ray.server.param_schema import params_schema
 from potato_ray.starting import why_nobody_learns
 from potato_ray.trainers import params, registry

@@ -21,9 +21,9 @@ from starlette.exceptions import HTTPException
 from starlette.types import Receive, Scope, Send
 
 from potato_ray.errors import Conflict, NotFound, PotatoRayError, StartRefused
+from potato_ray.hiding import hide_paths
 from potato_ray.server.context import ServerContext, Unavailable
 from potato_ray.server.grants import granted_to
-from potato_ray.server.hiding import hide_paths
 from potato_ray.server.rendering import page
 from potato_ray.starting import HTTP_STATUS
 

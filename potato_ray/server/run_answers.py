@@ -9,11 +9,11 @@ from typing import Any
 from fastapi import Response
 
 from potato_ray.errors import NotFound
+from potato_ray.hiding import hide_paths
 from potato_ray.registry.runs import Run, to_json
 from potato_ray.run_log import log_line
 from potato_ray.run_lookup import find_run, run_folder
 from potato_ray.server.context import ServerContext
-from potato_ray.server.hiding import hide_paths
 
 _ONLY_IN_FULL = frozenset({"scores", "result"})
 _ERROR_FIELDS = ("error", "error_evidence", "error_next_step")

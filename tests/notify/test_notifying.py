@@ -18,7 +18,7 @@ from receiver import HANG, Receiver
 from potato_ray.actors.notifying import Notifier, page_of
 from potato_ray.config import load
 from potato_ray.config.models import Notify
-from potato_ray.registry import NewRun, Registry, RegistryReader, Run
+from potato_ray.registry import NewRun, Registry, RegistryReader, Run, State
 from potato_ray.webhook import GIVE_UP_AFTER_S, PAUSES_S, signature
 
 PROJECT = Path(__file__).parent.parent / "projects" / "review-sentiment"
@@ -97,6 +97,19 @@ def test_nothing_is_sent_while_the_secret_is_missing(registry: Registry, clock: 
         clock.now += PAUSES_S[0]
         deliver(notifier(registry, clock, receiver.url, secret_env="HOOK_SECRET"))
     assert len(receiver.got) == 1
+
+
+def test_paths_of_the_machine_are_not_told(registry: Registry, clock: Clock) -> None:
+    run = registry.create_run(NEW, queue_max=10, allow_queue=True, max_concurrent=1)
+    registry.begin(run.run_id, None, 1)
+    said = f"/home/ann/venv/bin/python lacks setfit; {registry.path.parent}/data/a.csv is damaged."
+    advice = "/home/ann/venv/bin/python -m pip install setfit"
+    registry.transition(run.run_id, 1, State.ERROR, error=said, error_next_step=advice)
+    with Receiver(200) as receiver:
+        deliver(notifier(registry, clock, receiver.url))
+    (got,) = receiver.got
+    assert got.body["error"] == "…/python lacks setfit; data/a.csv is damaged."
+    assert got.body["next_step"] == "…/python -m pip install setfit"
 
 
 def test_a_receiver_that_fails_twice_is_tried_again_after_growing_pauses(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from potato_ray.server.hiding import hide_paths
+from potato_ray.hiding import hide_paths
 
 PROJECT = Path("/srv/my study")
 
