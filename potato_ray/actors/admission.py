@@ -61,12 +61,12 @@ class Admission:
 
     async def admit(self) -> bool:
         """Start waiting runs while there is room. True when one waits for a place."""
-        waits = False
+        full = set[str]()
         for run in await self.controller.write(self.registry.queued):
             if self.controller.busy >= self._training.max_concurrent_runs or self.controller.stopping:
-                return waits
+                break
             try:
-                waits = await self._try_to_start(run) or waits
+                await self._try_to_start(run, full)
             except PotatoRayError as error:
                 if passes_by_itself(error):
                     return True
@@ -78,16 +78,20 @@ class Admission:
             except Exception:
                 logger.exception("run %s could not be started", run.run_id)
                 await self._refuse(run, unexpected("The run could not be started"))
-        return waits
+        return bool(full)
 
-    async def _try_to_start(self, run: Run) -> bool:
+    async def _try_to_start(self, run: Run, full: set[str]) -> None:
+        """`full` are the backends on which an older run waits for a GPU; this one must not take it."""
         plan = self._plan_again(run)
+        if plan.uses_gpu and run.backend in full:
+            return
         backend = self.controller.backend(run.backend)
         taken = await self.controller.write(self.registry.taken, run.backend)
         placement = await asyncio.to_thread(backend.place, taken, uses_gpu=plan.uses_gpu)
         if isinstance(placement, Refusal):
             await self._wait_for_place(run, placement)
-            return True
+            full.add(run.backend)
+            return
         begun = await self.controller.write(
             self.registry.begin,
             run.run_id,
@@ -96,7 +100,6 @@ class Admission:
         )
         if begun is not None:
             self.controller.follow(begun, placement)
-        return False
 
     async def _wait_for_place(self, run: Run, refusal: Refusal) -> None:
         """Say in the step line what the run waits for. Raises PotatoRayError when waiting does not help."""

@@ -1,21 +1,22 @@
-"""Starts on their way into the queue: a repeat is answered from what was made, whatever changed since."""
+"""Starts on their way into the queue and out of it."""
 
 from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Set
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from potato_ray.actors.admission import Admission
+from potato_ray.backends.base import Placement, Refusal
 from potato_ray.config import ProjectConfig, load
 from potato_ray.errors import StartRefused
-from potato_ray.registry import Registry, State
-from potato_ray.starting import StartRequest
+from potato_ray.registry import Registry, Run, State
+from potato_ray.starting import StartPlan, StartRequest
 
 PROJECT = Path(__file__).parent.parent / "projects" / "review-sentiment"
 WANTED = StartRequest(trainer="sklearn-text", schemas=("sentiment",), idempotency_key="once")
@@ -27,6 +28,23 @@ class Controller:
 
     config: ProjectConfig
     registry: Registry
+    places: list[Placement | Refusal] = field(default_factory=list)
+    begun: list[str] = field(default_factory=list)
+    stopping: bool = False
+
+    @property
+    def busy(self) -> int:
+        return len(self.begun)
+
+    def backend(self, name: str) -> Controller:
+        """The places that it has, one answer after the other."""
+        return self
+
+    def place(self, taken: Set[str], *, uses_gpu: bool = True) -> Placement | Refusal:
+        return self.places.pop(0)
+
+    def follow(self, run: Run, placement: Placement) -> None:
+        self.begun.append(run.run_id)
 
     async def write(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return function(*args, **kwargs)
@@ -71,3 +89,16 @@ def test_a_key_that_stands_for_another_start_is_refused_and_makes_nothing(contro
 def test_starts_without_a_key_are_runs_of_their_own(controller: Controller) -> None:
     request = StartRequest(trainer="sklearn-text", schemas=("sentiment",))
     assert enqueue(controller, request).run_id != enqueue(controller, request).run_id
+
+
+def test_the_oldest_run_gets_the_gpu_that_is_given_back_while_the_queue_is_looked_through(
+    controller: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(StartPlan, "uses_gpu", True)
+    first, _ = (enqueue(controller, replace(WANTED, idempotency_key=None)) for _ in range(2))
+    given_back = Placement("local", "cuda", ("GPU-1",), (0,))
+    controller.places = [Refusal("no_gpu_free", "Held by another run.", "Wait.", wait=True), given_back]
+    assert asyncio.run(Admission(controller).admit())
+    assert controller.begun == []
+    assert not asyncio.run(Admission(controller).admit())
+    assert controller.begun == [first.run_id]
