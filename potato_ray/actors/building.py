@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import shutil
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,9 @@ from potato_ray.trainers.registry import spec_name
 if TYPE_CHECKING:
     from potato_ray.actors.controller import RunController
 
+logger = logging.getLogger(__name__)
+
+MAX_BUILDS = 3
 BUILD_STOPS_WITHIN_S = 0.8
 ITEMS_AT_ONCE = 10_000
 
@@ -48,14 +52,7 @@ class Building:
             await self.controller.write_surely(self.controller.registry.forget_attempt, self.run.run_id)
         await asyncio.to_thread(self._clear_folder)
         request = await self.controller.write_surely(self._request)
-        reference = tasks.build_bundle.remote(
-            ray.get_runtime_context().current_actor,
-            self.run.run_id,
-            self.run.attempt,
-            request,
-            str(self.job.path),
-        )
-        report = await self._report(reference, cancel_asked)
+        report = await self._built(request, cancel_asked)
         await self._keep_splits(report)
         await asyncio.to_thread(self._write_spec, report)
         return report
@@ -78,8 +75,32 @@ class Building:
             forced_train=self.controller.registry.forced_train(),
         )
 
+    async def _built(self, request: BundleRequest, cancel_asked: asyncio.Event) -> BuildReport:
+        """The report of a build; one whose process was lost is made again, from the same request."""
+        for build in range(1, MAX_BUILDS + 1):
+            reference = tasks.build_bundle.remote(
+                ray.get_runtime_context().current_actor,
+                self.run.run_id,
+                self.run.attempt,
+                request,
+                str(self.job.path),
+            )
+            try:
+                return await self._report(reference, cancel_asked)
+            except ray.exceptions.RayTaskError as error:
+                raise task_failure(error, "bundle_failed", "building the bundle") from error
+            except ray.exceptions.RayError as error:
+                if build == MAX_BUILDS:
+                    raise task_failure(error, "bundle_failed", "building the bundle") from error
+                logger.warning("run %s: its build was lost (%s)", self.run.run_id, type(error).__name__)
+            await asyncio.to_thread(self._clear_unfinished)
+        raise AssertionError("unreachable: the loop returns or raises")
+
     async def _report(self, reference: Any, cancel_asked: asyncio.Event) -> BuildReport:
-        """The build's report; a cancelled build is given a moment to stop by itself, then killed."""
+        """The build's report; a cancelled build is given a moment to stop by itself, then killed.
+
+        Raises RayError when the build failed or its process was lost.
+        """
         build = asyncio.ensure_future(answer_of(reference))
         cancel = asyncio.ensure_future(cancel_asked.wait())
         await asyncio.wait({build, cancel}, return_when=asyncio.FIRST_COMPLETED)
@@ -87,11 +108,8 @@ class Building:
         if not build.done():
             await self._stop(reference, build)
             raise Cancelled("The run was cancelled while its bundle was built.")
-        try:
-            report: BuildReport = build.result()
-            return report
-        except ray.exceptions.RayError as error:
-            raise task_failure(error, "bundle_failed", "building the bundle") from error
+        report: BuildReport = build.result()
+        return report
 
     async def _stop(self, reference: Any, build: asyncio.Future[Any]) -> None:
         await asyncio.to_thread(self.job.request_cancel, "cancelled", 0.0)

@@ -187,7 +187,15 @@ class Supervision:
         if self._ending.is_silent and self._job.first_seq:
             # The end was already sent by whoever followed this run before.
             self._ending.hear_all(Follower(self.folder))
-        return _outcome(self.folder.read_exit(), self._ending, _tail(self.folder.stderr), self.limits)
+        end = self.folder.read_exit()
+        told = _tail(self.folder.stderr) if end is not None else self._remains()
+        return _outcome(end, self._ending, told, self.limits)
+
+    def _remains(self) -> str:
+        """What can be said of a launcher that is gone without exit.json."""
+        processes = self.folder.read_processes()
+        who = f"Its process {processes.launcher.pid} on {processes.launcher.host}" if processes else "It"
+        return f"{who} is gone, and exit.json was not written.\n{_tail(self.folder.stderr)}".rstrip()
 
 
 class Ending:
@@ -237,7 +245,7 @@ def _interrupted() -> Outcome:
     return Outcome(
         "interrupted",
         message="The run's worker was gone when the server came back, and left no end.",
-        evidence="Its launcher's process does not exist, and exit.json was not written.",
+        evidence="No launcher works in the run's folder, and exit.json was not written.",
         next_step="Start the run again.",
     )
 

@@ -332,7 +332,8 @@ def test_the_time_of_a_run_stays_in_one_line_of_the_table(site) -> None:
     scored(made)
     page = made.open(locale="en-US")
     assert page.locator(".runs time").inner_text().endswith("M")
-    assert page.locator(".runs time").evaluate(LINES) == 1
+    # The page may put a new row in the place of this one: it is found and measured in one breath.
+    assert page.evaluate(f"({LINES})(document.querySelector('.runs time'))") == 1
 
 
 def test_the_times_on_the_page_of_a_run_say_their_zone(site) -> None:

@@ -100,9 +100,9 @@ class ServerProcess:
             assert time.monotonic() < deadline, f"it did not come to that in time: {self.said}"
             time.sleep(0.05)
 
-    def start_run(self, act: str) -> str:
-        """POST the start of a run of the trainer `rehearsal`; its id."""
-        body = {"trainer": "rehearsal", "schemas": ["sentiment"], "params": {"act": act}}
+    def start_run(self, act: str, trainer: str = "rehearsal") -> str:
+        """POST the start of a run of one of the rehearsing trainers; its id."""
+        body = {"trainer": trainer, "schemas": ["sentiment"], "params": {"act": act}}
         answer = httpx.post(self.url + f"{API}/runs", json=body, headers=self.headers(), timeout=40.0)
         assert answer.status_code in (200, 202), answer.text
         return str(answer.json()["run_id"])
