@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from potato_ray.errors import Conflict, NotFound, StartRefused
-from potato_ray.registry import events, runs
+from potato_ray.registry import events, potato_tables, runs
 from potato_ray.registry.runs import NewRun, Reservation, Reserved, Run
 from potato_ray.registry.states import ACTIVE, ENDED, State, listed, may_change
 
@@ -34,6 +34,20 @@ def find(connection: sqlite3.Connection, run_id: str) -> Run:
             f"No such run: {run_id}", code="unknown_run", next_step="List the runs for their identifiers."
         )
     return runs.from_row(row)
+
+
+def find_ours(connection: sqlite3.Connection, run_id: str) -> Run:
+    """As `find`; raises Conflict for a run that Potato made: it is listed, and only Potato can change it."""
+    try:
+        return find(connection, run_id)
+    except NotFound:
+        if potato_tables.potato_run(connection, run_id) is None:
+            raise
+    raise Conflict(
+        f"Run {run_id} was made by Potato itself.",
+        code="wrong_state",
+        next_step="Cancel it, or withdraw its predictions, in Potato.",
+    )
 
 
 def seq_of(connection: sqlite3.Connection, run_id: str) -> int:

@@ -197,10 +197,11 @@ class Registry:
     def request_cancel(self, run_id: str) -> Run:
         """A run that holds no slot is cancelled at once; an active one gets `cancel_requested_at`.
 
-        Asking again changes nothing. Raises NotFound, Conflict (already_ended).
+        Asking again changes nothing. Raises NotFound, Conflict (already_ended; wrong_state for a run of
+        Potato's own).
         """
         with transaction(self._connection) as connection:
-            run = queue.request_cancel(connection, queue.find(connection, run_id), self._clock())
+            run = queue.request_cancel(connection, queue.find_ours(connection, run_id), self._clock())
             self._mirror(run)
             self._announce(run)
         return run
@@ -381,9 +382,9 @@ class Registry:
         """Keep in a run's report and log that it is withdrawn, unless nothing is stored or shown.
 
         Comes before the first `withdraw_step`, so that a crash does not hide it. Raises NotFound, and
-        Conflict while the run has not ended.
+        Conflict (wrong_state) while the run has not ended, and for a run of Potato's own.
         """
-        run = self.run(run_id)
+        run = queue.find_ours(self._connection, run_id)
         if not run.ended:
             raise Conflict(
                 f"Run {run_id} has not ended yet.",

@@ -1,6 +1,7 @@
 """The files that a run offers: those in its artifacts folder, and nothing that a link leads to outside.
 
-Spec, bundle and logs of the job folder are not among them; events and log have routes of their own.
+A name that is no UTF-8 fits into no address, so its file is left out. Spec, bundle and logs of the job folder
+are not among them; events and log have routes of their own.
 """
 
 from __future__ import annotations
@@ -72,6 +73,7 @@ def _files_below(root: Path) -> Iterator[Path]:
 
 def _found(root: Path, name: str) -> tuple[Path, os.stat_result]:
     """Raises one of _UNFIT for a name that leads out of `root`, or to no file."""
+    name.encode("utf-8")
     parts = name.split("/")
     if any(part in ("", ".", "..") for part in parts) or _CONTROL.search(name) or "\\" in name:
         raise ValueError(name)

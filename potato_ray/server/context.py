@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, Protocol
 
@@ -62,11 +62,10 @@ class ServerContext:
     controller: ControllerLink
     admin_key: str
     findings: tuple[str, ...] = ()
-    started_at: float = field(default=0.0)
 
 
-def context_of(request: Request) -> ServerContext:
-    """The context of the application that serves this request."""
+async def context_of(request: Request) -> ServerContext:
+    """The context of the application that serves this request. Without `async` it would wait for a thread."""
     context: ServerContext = request.app.state.context
     return context
 

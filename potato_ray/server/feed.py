@@ -163,17 +163,18 @@ class Feed:
 
     async def _keep_watching(self) -> None:
         """Look for changes as long as there are clients."""
-        alone_s = quiet_s = 0.0
+        alone_s, beat_at = 0.0, time.monotonic() + HEARTBEAT_S
         try:
             while not self.stopping.is_set():
                 await asyncio.sleep(self._poll_s)
-                quiet_s = 0.0 if await self._looked() else quiet_s + self._poll_s
+                await self._looked()
                 alone_s = 0.0 if self._clients else alone_s + self._poll_s
                 if alone_s >= LINGER_S:
                     # At once, with no await in between: who comes later has to find no watcher here.
                     break
-                if quiet_s >= HEARTBEAT_S:
-                    quiet_s = 0.0
+                if time.monotonic() >= beat_at:
+                    # Whatever there was: news of one run is none to a client that follows another.
+                    beat_at = time.monotonic() + HEARTBEAT_S
                     self._beats += 1
                     self._wake()
             if self.stopping.is_set():
@@ -182,26 +183,25 @@ class Feed:
             if not self._closed:
                 self._thread.submit(self._watch.close)
 
-    async def _looked(self) -> bool:
-        """Look, and say whether anything was told; trouble is logged once, and the next look tries again."""
+    async def _looked(self) -> None:
+        """Look; trouble is logged once, and the next look tries again."""
         try:
-            told = await self._look()
+            await self._look()
         except Exception as error:
             if str(error) != self._trouble:
                 self._trouble = str(error)
                 logger.warning("the registry could not be looked at, trying again", exc_info=error)
-            return False
-        self._trouble = ""
-        return told
+        else:
+            self._trouble = ""
 
-    async def _look(self, afresh: bool = False) -> bool:
+    async def _look(self, afresh: bool = False) -> None:
         """See what was committed and how the controller is; tell the clients what is new, if anything is."""
         loop = asyncio.get_running_loop()
         look = await loop.run_in_executor(self._thread, self._see, None if afresh else self._tail, afresh)
         controller = self.context.controller
         phase = (controller.phase, controller.trouble)
         if look is None and phase == self._phase:
-            return False
+            return
         self._phase = phase
         news = False
         try:
@@ -214,7 +214,6 @@ class Feed:
             # Also when a later part could not be read: the clients can have what came before it.
             if news:
                 self._wake()
-        return news
 
     def _see(self, after: int | None, anyway: bool) -> Look | None:
         """In the watcher's thread: what is there; None when nothing was committed since the last time."""

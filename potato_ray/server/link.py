@@ -102,8 +102,16 @@ class LiveLink:
     async def _ready(self, deadline: float) -> None:
         while self.phase is not Phase.READY:
             if self.phase in (Phase.FAILED, Phase.STOPPING) or time.monotonic() >= deadline:
-                raise _unavailable(self.trouble.message if self.trouble else f"It is {self.phase}.")
+                raise self._absent()
             await asyncio.sleep(LOOK_EVERY_S)
+
+    def _absent(self) -> Unavailable:
+        """Why nothing is there to take a command, and what helps: a server that ends is not back in seconds."""
+        if self.phase is Phase.STOPPING:
+            return _unavailable("The server is stopping.", "Try again when it is up.")
+        if self.trouble is not None:
+            return _unavailable(self.trouble.message, self.trouble.next_step)
+        return _unavailable(f"It is {self.phase}.")
 
     async def _call(self, method: str, arguments: list[Any], deadline: float) -> Any:
         def call() -> Any:
@@ -123,7 +131,7 @@ class LiveLink:
                 raise _sent("The command was sent, and not answered in time: it may have been taken.")
             await asyncio.wait({work}, timeout=LOOK_EVERY_S)
         if work.cancelled():
-            raise _unavailable("The server is stopping.")
+            raise self._absent()
         return work.result()
 
     def close(self) -> None:
@@ -150,11 +158,11 @@ def _repeatable(argument: Any) -> Any:
     return argument
 
 
-def _unavailable(evidence: str) -> Unavailable:
+def _unavailable(evidence: str, next_step: str = "") -> Unavailable:
     return Unavailable(
         "The controller of the project cannot be reached at present.",
         evidence=evidence,
-        next_step=f"Try again in {Unavailable.retry_after_s} seconds.",
+        next_step=next_step or f"Try again in {Unavailable.retry_after_s} seconds.",
     )
 
 

@@ -189,6 +189,26 @@ def test_without_news_there_is_a_heartbeat(project, monkeypatch) -> None:
     asyncio.run(scenario())
 
 
+def test_the_news_of_another_run_is_no_reason_for_silence(project, monkeypatch) -> None:
+    monkeypatch.setattr(feeds, "HEARTBEAT_S", 0.2)
+
+    async def scenario() -> None:
+        followed, other = project.begin(), project.begin()
+        client, witness = await project.client(run_id=followed), await project.client()
+        for each in (client, witness):
+            await each.until(lambda c: c.statuses())
+        heartbeat = asyncio.create_task(client.next())
+        for number in range(1, 400):
+            project.say(other, "not for you")
+            await witness.until(lambda c, number=number: (other, number) in c.told())
+            if heartbeat.done():
+                break
+        assert heartbeat.result().startswith(b": nothing new\n\n")
+        assert client.told() == []
+
+    asyncio.run(scenario())
+
+
 def test_a_stream_ends_when_its_session_does(project, monkeypatch) -> None:
     monkeypatch.setattr(feeds, "HEARTBEAT_S", 0.05)
     allowed = [True]

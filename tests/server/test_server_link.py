@@ -76,9 +76,17 @@ def test_nobody_waits_for_a_controller_that_will_not_come(phase: Phase) -> None:
 
 def test_why_the_controller_failed_is_said() -> None:
     link, _ = linked("never", phase=Phase.FAILED)
-    link.trouble = PotatoRayError("The registry is damaged.")
-    with pytest.raises(Unavailable, match="The registry is damaged"):
+    link.trouble = PotatoRayError("The registry is damaged.", next_step="Move it aside.")
+    with pytest.raises(Unavailable, match="The registry is damaged") as unavailable:
         asyncio.run(link.command("cancel", "r1"))
+    assert unavailable.value.next_step == "Move it aside."
+
+
+def test_nobody_is_told_to_come_back_in_seconds_to_a_server_that_stops() -> None:
+    link, _ = linked("never", phase=Phase.STOPPING)
+    with pytest.raises(Unavailable, match="is stopping") as unavailable:
+        asyncio.run(link.command("cancel", "r1"))
+    assert unavailable.value.next_step == "Try again when it is up."
 
 
 def test_a_start_that_was_not_answered_is_repeated_with_the_same_key() -> None:

@@ -198,6 +198,15 @@ def test_links_out_of_the_folder_and_special_files_are_neither_listed_nor_sent(
         assert problem(answer, 404)["error_code"] == "unknown_artifact"
 
 
+def test_a_file_whose_name_is_no_text_is_left_out_and_spoils_no_page(served) -> None:
+    run_id = succeed(served).run_id
+    (folder_of(served, run_id) / "artifacts" / os.fsdecode(b"caf\xe9.txt")).write_text("x")
+    listed = [e["path"] for e in served.client.get(f"{RUNS}/{run_id}/artifacts").json()["artifacts"]]
+    assert "model_card.json" in listed
+    assert not any(path.startswith("caf") for path in listed)
+    assert served.client.get(f"/admin/training/runs/{run_id}").status_code == 200
+
+
 def test_an_artifacts_folder_that_is_a_link_shows_nothing(served, tmp_path: Path) -> None:
     run = wait(served)
     elsewhere = tmp_path / "elsewhere"

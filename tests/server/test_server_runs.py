@@ -270,6 +270,11 @@ def test_runs_that_potato_made_are_listed_too(serve) -> None:
     assert served.client.get(f"{RUNS}/theirs").json()["schemas"] == ["sentiment"]
     assert served.client.get(f"{RUNS}/theirs/log").text == ""
     assert served.client.get(f"{RUNS}/theirs/artifacts").json()["artifacts"] == []
+    cancelled = served.client.post(f"{RUNS}/theirs/cancel")
+    withdrawn = served.client.delete(f"{RUNS}/theirs/predictions")
+    for answer in (cancelled, withdrawn):
+        said = problem(answer, 409)
+        assert (said["error_code"], said["error"]) == ("wrong_state", "Run theirs was made by Potato itself.")
 
 
 @pytest.mark.parametrize("query", ["limit=0", "limit=501", "limit=x", "status=offered", "status="])

@@ -20,9 +20,14 @@ def test_a_malformed_cursor_is_refused(serve, cursor) -> None:
     with contextlib.suppress(UnicodeEncodeError):
         answers.append(client.get(ROUTE, headers={"Last-Event-ID": cursor}))
     for answer in answers:
-        assert answer.status_code == 400
+        assert (answer.status_code, answer.json()["error_code"]) == (400, "bad_cursor")
         assert answer.headers["content-type"] == "application/problem+json"
         assert answer.json()["next_step"]
+
+
+def test_an_empty_cursor_is_refused(serve) -> None:
+    answer = serve().client.get(ROUTE, params={"after": ""})
+    assert (answer.status_code, answer.json()["error_code"]) == (400, "bad_cursor")
 
 
 def test_the_stream_of_a_run_that_is_not_there_is_refused(serve) -> None:

@@ -10,6 +10,7 @@ router = APIRouter()
 
 
 @router.get("/health", operation_id="health")
-def health(context: Context) -> dict[str, str]:
+async def health(context: Context) -> dict[str, str]:
     """Answers at once, also while Ray comes up; needs no key and says nothing of the project."""
+    # No thread is needed for it, so that slow reads, which may hold all of them, keep nobody from knowing.
     return {"status": "ok", "controller": context.controller.phase}

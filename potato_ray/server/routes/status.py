@@ -56,7 +56,10 @@ async def stream(
     context: Context,
     after: Annotated[
         str | None,
-        Query(pattern=r"^[0-9]{1,18}$", description="Begin behind the message with this id; 0: the first"),
+        Query(
+            description="Begin behind the message with this id; 0: the first",
+            json_schema_extra={"pattern": f"^{_NUMBER.pattern}$"},  # answered here, with a code of its own
+        ),
     ] = None,
     run_id: Annotated[str | None, Query(description="Only `run` messages about this run")] = None,
     last_event_id: Annotated[
@@ -83,7 +86,7 @@ async def stream(
 
 
 def _number(cursor: str | None) -> int | None:
-    if not cursor:
+    if cursor is None:
         return None
     if _NUMBER.fullmatch(cursor) is None:
         raise Rejected(
