@@ -17,7 +17,7 @@ from potato_ray.client.following import refresh
 from potato_ray.client.patience import Patience
 from potato_ray.client.place import Place
 from potato_ray.client.records import BackendInfo, CheckReport, RunRecord, SchemaInfo, TrainerInfo
-from potato_ray.client.wire import Wire
+from potato_ray.client.wire import LIMITS, Wire
 
 
 class AsyncClient:
@@ -38,7 +38,9 @@ class AsyncClient:
     ) -> None:
         place = Place.of(url, api_key if api_key is not None else key_from_environment())
         # What goes to this very machine goes through no proxy.
-        http = httpx.AsyncClient(transport=transport, trust_env=not place.is_loopback, follow_redirects=False)
+        http = httpx.AsyncClient(
+            transport=transport, trust_env=not place.is_loopback, follow_redirects=False, limits=LIMITS
+        )
         self.url = place.url
         self._driver = Asynchronous(Wire(place, timeout_s), http)
         self._patience = Patience(patience_s)

@@ -16,7 +16,7 @@ from potato_ray.client.patience import Patience
 from potato_ray.client.place import Place
 from potato_ray.client.records import BackendInfo, CheckReport, RunRecord, SchemaInfo, TrainerInfo
 from potato_ray.client.run import Run
-from potato_ray.client.wire import Wire
+from potato_ray.client.wire import LIMITS, Wire
 
 TIMEOUT_S = 30.0
 PATIENCE_S = 60.0
@@ -40,7 +40,9 @@ class Client:
     ) -> None:
         place = Place.of(url, api_key if api_key is not None else key_from_environment())
         # What goes to this very machine goes through no proxy.
-        http = httpx.Client(transport=transport, trust_env=not place.is_loopback, follow_redirects=False)
+        http = httpx.Client(
+            transport=transport, trust_env=not place.is_loopback, follow_redirects=False, limits=LIMITS
+        )
         self.url = place.url
         self._driver = Blocking(Wire(place, timeout_s), http)
         self._patience = Patience(patience_s)

@@ -16,6 +16,8 @@ from potato_ray.client.failures import BadRequest, ClientError, ProtocolError, S
 from potato_ray.client.place import Place
 
 CONNECT_S = 10.0
+LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=20)
+"""Each wait for a run holds a connection, and a program may wait for any number of them."""
 MAX_ANSWER_BYTES = 256 * 1024 * 1024
 """Whole answers are small; what is long is streamed. So this only stops what never ends."""
 

@@ -106,7 +106,7 @@ class LiveLink:
             await asyncio.sleep(LOOK_EVERY_S)
 
     def _absent(self) -> Unavailable:
-        """Why nothing is there to take a command, and what helps: a server that ends is not back in seconds."""
+        """Why nothing can take a command, and what helps: a server that ends is not back in seconds."""
         if self.phase is Phase.STOPPING:
             return _unavailable("The server is stopping.", "Try again when it is up.")
         if self.trouble is not None:

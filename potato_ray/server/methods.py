@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fastapi import FastAPI, Request
-from starlette.routing import Match
+from starlette.routing import BaseRoute, Match, Mount
 from starlette.types import Scope
 
 from potato_ray.server.problems import ProblemAnswer, answer
@@ -29,8 +29,16 @@ async def _not_allowed(request: Request, error: Exception) -> ProblemAnswer:
 
 def allowed_methods(app: FastAPI, scope: Scope) -> list[str]:
     """The methods that some route takes at the address of a request."""
-    return [method for method in METHODS if _takes(app, {**scope, "method": method})]
+    # A mount has put its own path into the scope, and then no route would match.
+    return [method for method in METHODS if _takes(app, {**scope, "root_path": "", "method": method})]
 
 
 def _takes(app: FastAPI, scope: Scope) -> bool:
-    return any(route.matches(scope)[0] is Match.FULL for route in app.router.routes)
+    return any(
+        route.matches(scope)[0] is Match.FULL for route in app.router.routes if _may_take(route, scope)
+    )
+
+
+def _may_take(route: BaseRoute, scope: Scope) -> bool:
+    """A mount matches any method; what is mounted here are files."""
+    return not isinstance(route, Mount) or scope["method"] in ("GET", "HEAD")

@@ -202,3 +202,29 @@ def test_a_server_that_is_away_makes_no_wait_longer() -> None:
     with pytest.raises(WaitTimedOut, match="within 20 s"):
         run(follow())
     assert time.now == 20
+
+
+def test_any_number_of_calls_can_be_open_at_once() -> None:
+    wanted, body = 120, b'{"status": "ok"}'
+    answer = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body)
+    everybody = asyncio.Event()
+    connected: list[asyncio.StreamWriter] = []
+
+    async def hold(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connected.append(writer)
+        if len(connected) == wanted:
+            everybody.set()
+        await asyncio.wait_for(everybody.wait(), 20)
+        writer.write(answer + body)
+        await writer.drain()
+
+    async def asked() -> None:
+        server = await asyncio.start_server(hold, "127.0.0.1", 0)
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with server, AsyncClient(url, KEY, timeout_s=10, patience_s=0) as client:
+            said = await asyncio.gather(*(client.health() for _ in range(wanted)))
+            assert len(said) == wanted
+            for writer in connected:
+                writer.close()
+
+    run(asked())

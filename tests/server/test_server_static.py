@@ -18,6 +18,12 @@ def test_no_file_outside_the_folder_is_served(serve) -> None:
     assert serve().anonymous.get("/static/..%2Fapp.py").status_code == 404
 
 
+def test_what_files_do_not_take_is_refused_with_what_they_take(serve) -> None:
+    answer = serve().anonymous.post("/static/style.css")
+    assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD")
+    assert answer.json()["evidence"] == "It takes GET, HEAD."
+
+
 def test_the_icon_is_where_browsers_look_for_it(serve) -> None:
     answer = serve().anonymous.get("/favicon.ico")
     assert answer.headers["content-type"] == "image/svg+xml"
