@@ -23,6 +23,9 @@ from potato_ray.errors import Conflict, ProjectUnwritable
 SERVING = "potato-ray start"
 """The purpose of a holder that is a server."""
 
+GLANCE_S = 0.1
+"""Far longer than a look at who holds a project keeps it; whoever wants it waits that long."""
+
 
 def private_folder(path: Path) -> Path:
     """Make a folder that only its owner can enter, and return it."""
@@ -60,7 +63,7 @@ class ProjectLock:
         """
         try:
             private_folder(self.state_dir)
-            self._locks = _taken(self.state_dir)
+            self._locks = _taken_at_last(self.state_dir)
         except BlockingIOError:
             raise self._held() from None
         except OSError as failure:
@@ -127,6 +130,18 @@ def holder(state_dir: Path) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     return None
+
+
+def _taken_at_last(state_dir: Path) -> contextlib.ExitStack:
+    """As `_taken`, past whoever only looks."""
+    deadline = time.monotonic() + GLANCE_S
+    while True:
+        try:
+            return _taken(state_dir)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                raise
+        time.sleep(GLANCE_S / 20)
 
 
 def _taken(

@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from potato_ray.server import problems
 from potato_ray.server.destinations import LOGIN, LOGOUT
+from potato_ray.server.methods import takes
 from potato_ray.server.origins import SAFE_METHODS, header_values
 from potato_ray.server.problems import Rejected
 
@@ -58,7 +59,9 @@ class Bodies:
                 body = await self._read(receive)
                 if body is None:
                     return
-                _check_kind(scope, body)
+                # What no route takes is refused unread: strangers may send it, and to check it takes long.
+                if takes(scope["app"], scope):
+                    _check_kind(scope, body)
                 passed_on = _again(body, receive)
         except Rejected as error:
             await problems.of(error)(scope, receive, send)

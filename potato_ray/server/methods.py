@@ -30,10 +30,11 @@ async def _not_allowed(request: Request, error: Exception) -> ProblemAnswer:
 def allowed_methods(app: FastAPI, scope: Scope) -> list[str]:
     """The methods that some route takes at the address of a request."""
     # A mount has put its own path into the scope, and then no route would match.
-    return [method for method in METHODS if _takes(app, {**scope, "root_path": "", "method": method})]
+    return [method for method in METHODS if takes(app, {**scope, "root_path": "", "method": method})]
 
 
-def _takes(app: FastAPI, scope: Scope) -> bool:
+def takes(app: FastAPI, scope: Scope) -> bool:
+    """Whether some route takes this request, by its address and method."""
     return any(
         route.matches(scope)[0] is Match.FULL for route in app.router.routes if _may_take(route, scope)
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import shutil
 import stat
 import subprocess
@@ -10,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from potato_ray import lock as locks
 from potato_ray.errors import Conflict, ProjectUnwritable
 from potato_ray.job.folder import read_json
 from potato_ray.lock import ProjectLock, holder, holding
@@ -53,6 +56,17 @@ def test_the_lock_ends_with_its_process(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", program, str(tmp_path / "state")], timeout=30, check=False)
     with holding(tmp_path / "state", "the next"):
         pass
+
+
+def test_a_look_at_who_holds_the_project_keeps_nobody_from_taking_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with holding(tmp_path / "state", "one that is gone"):
+        pass
+    look = locks._taken(tmp_path / "state", os.O_RDONLY, fcntl.LOCK_SH)
+    monkeypatch.setattr("time.sleep", lambda _: look.close())
+    with holding(tmp_path / "state", "the next"):
+        assert (holder(tmp_path / "state") or {})["purpose"] == "the next"
 
 
 def test_releasing_twice_is_harmless(tmp_path: Path) -> None:

@@ -150,3 +150,11 @@ def test_a_body_larger_than_any_start_is_refused_with_413(served) -> None:
 )
 def test_a_body_of_another_kind_is_refused_with_415(served, kind: str) -> None:
     assert post(served, b'{"trainer": "sklearn-text", "schemas": ["sentiment"]}', kind).status_code == 415
+
+
+@pytest.mark.parametrize(
+    ("path", "status"), [("/health", 405), ("/static/style.css", 405), ("/nowhere", 404)]
+)
+def test_the_body_of_what_no_route_takes_is_not_looked_at(serve, path: str, status: int) -> None:
+    answer = serve().anonymous.post(path, content=b"[", headers={"Content-Type": "application/json"})
+    assert answer.status_code == status
