@@ -6,7 +6,6 @@ import contextlib
 import functools
 import os
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from queue import SimpleQueue
@@ -87,9 +86,7 @@ class Serving:
         self.inbox = inbox
         self.reader = reader_of(self.config)
         self.link = LiveLink(session)
-        context = ServerContext(
-            self.config, self.reader, self.link, ensure_admin_key(self.config), findings, time.time()
-        )
+        context = ServerContext(self.config, self.reader, self.link, ensure_admin_key(self.config), findings)
         give_up = functools.partial(inbox.put, BROKEN)
         self.http = Listening(create_app(context), listener, ended=give_up)
         self.life = Life(session, self.link, tell=tell, failed=give_up)
