@@ -80,12 +80,14 @@ class Listening:
     def __init__(self, app: FastAPI, listener: socket.socket, ended: Callable[[], None]) -> None:
         import uvicorn
 
+        from potato_ray.server.connections import TimedConnection
+
         self._listener = listener
         self._ended = ended
         self._server = uvicorn.Server(
             uvicorn.Config(
                 Forwarding(app),
-                http="h11",
+                http=TimedConnection,
                 proxy_headers=False,
                 log_config=None,
                 access_log=False,

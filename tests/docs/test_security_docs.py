@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from potato_ray.server import bodies, gate, sessions, shields, throttle
+from potato_ray.server import bodies, connections, gate, sessions, shields, throttle
 
 PAGE = (Path(__file__).parents[2] / "docs" / "security.md").read_text("utf-8")
 
@@ -21,8 +21,9 @@ def test_every_header_is_told_as_it_is_sent(name, value) -> None:
 
 def test_the_limits_are_those_of_the_code() -> None:
     assert (bodies.LIMIT, bodies.TIMEOUT_S, bodies.DEPTH) == (1024**2, 60, 64)
+    assert (connections.HEAD_S, connections.STALL_S) == (30, 60)
     assert (gate.LONGEST_ADDRESS, gate.MOST_HEADERS) == (16 * 1024, 64 * 1024)
-    for told in ("| 1 MiB,", "| 60 s |", "| 64 levels |", "| 16 KiB |", "| 64 KiB |"):
+    for told in ("| 1 MiB,", "| 30 s |", "| 60 s |", "| 64 levels |", "| 16 KiB |", "| 64 KiB |"):
         assert told in PAGE
 
 

@@ -11,6 +11,7 @@ import httpx
 import pytest
 from fastapi.testclient import TestClient
 
+from potato_ray.server.connections import TimedConnection
 from potato_ray.server.forwarding import Forwarding, is_forwarded
 from potato_ray.server.listening import Listening, bind, url_of
 
@@ -63,7 +64,7 @@ def listening() -> Iterator[str]:
 
     listener = bind("127.0.0.1", 0)
     server = Listening(app, listener, lambda: None)  # type: ignore[arg-type]
-    assert server._server.config.http == "h11"
+    assert server._server.config.http is TimedConnection
     server.start()
     try:
         yield url_of(listener)

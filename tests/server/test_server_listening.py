@@ -6,10 +6,11 @@ import asyncio
 import socket
 
 import pytest
+from fastapi import FastAPI
 from parts import missing
 
 from potato_ray.errors import Conflict, PotatoRayError
-from potato_ray.server.listening import bind, bind_next, is_loopback, url_of
+from potato_ray.server.listening import Listening, bind, bind_next, is_loopback, url_of
 
 
 def test_port_0_takes_a_free_one_and_the_url_names_it() -> None:
@@ -75,3 +76,16 @@ def test_an_ipv6_address_is_written_in_brackets() -> None:
         missing("this machine has no IPv6")
     with bind("::1", 0) as listener:
         assert url_of(listener) == f"http://[::1]:{listener.getsockname()[1]}"
+
+
+def test_a_server_hangs_up_on_who_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("potato_ray.server.connections.HEAD_S", 0.1)
+    listener = bind("127.0.0.1", 0)
+    address = listener.getsockname()
+    server = Listening(FastAPI(), listener, lambda: None)
+    server.start()
+    try:
+        with socket.create_connection(address, timeout=10) as client:
+            assert client.recv(1) == b""
+    finally:
+        server.stop()
