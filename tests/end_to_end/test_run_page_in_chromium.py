@@ -126,6 +126,20 @@ def test_each_line_of_the_log_is_there_once_and_in_order(site) -> None:
     assert lines.count("fitting a model") == 1
 
 
+def test_what_the_stream_brings_is_not_asked_for_again(site) -> None:
+    made = site()
+    run = working(made)
+    page = made.open(run)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    expect(page.locator("#curves-drawn svg")).to_have_count(1)
+    for number in range(6):
+        made.say(run, 23 + number, {"event": "status", "phase": "fitting", "step": f"step {number}"})
+        expect(page.locator('[data-part="step"]')).to_have_text(f"step {number}")
+    expect(page.locator("#log")).to_contain_text("step 5")
+    assert len([url for url in asked if "/events?" in url]) <= 2
+
+
 def test_a_run_is_cancelled_by_keyboard(site) -> None:
     made = site()
     run = working(made)

@@ -6,7 +6,7 @@ const TIMEOUT_MS = 120_000;
 
 /** @typedef {{error: string, error_code: string, evidence?: string, next_step?: string}} Problem */
 
-/** The server did not answer at all. */
+/** The server did not answer, or its answer broke off. */
 class Unreachable extends Error {}
 
 /** The server refused, and said why. */
@@ -35,6 +35,7 @@ export async function call(path, { method = "GET", body, headers = {}, signal } 
   });
   const said = await answer.json().catch(() => null);
   if (!answer.ok) throw new Refused(answer.status, typeof said?.error === "string" ? said : wordless(answer));
+  if (said === null) throw new Unreachable("The answer of the server broke off.");
   return said;
 }
 
@@ -61,9 +62,13 @@ export function problemOf(error) {
     return { ...error.problem, error: "You are logged out.", next_step: "Load this page again to log in." };
   }
   if (error instanceof Refused) return error.problem;
+  if (error instanceof Unreachable) {
+    return { error: error.message, error_code: "unreachable", next_step: "Try again in a while." };
+  }
   return {
-    error: "The server does not answer.",
-    error_code: "unreachable",
-    next_step: "Try again when it does; what you entered is still here.",
+    error: "This page met an error of its own.",
+    error_code: "page_failed",
+    evidence: String(error),
+    next_step: "Load it again; if it happens again, report it with this text.",
   };
 }

@@ -109,6 +109,7 @@ class StartForm {
     if (error instanceof Refused && error.status < 500) this.key = newKey();
     const problem = problemOf(error);
     if (this.showAtField(problem)) return showFirst(this.form);
+    if (problem.error_code === "unreachable") problem.next_step += " What you entered is still here.";
     document.getElementById("start-problem")?.replaceChildren(problemNotice(problem));
   }
 

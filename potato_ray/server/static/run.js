@@ -34,6 +34,8 @@ class Events {
     this.logged = 0;
     this.attempt = 0;
     this.busy = false;
+    /** Events are known to be missing, or may be. */
+    this.behind = false;
     this.drawAt = 0;
   }
 
@@ -52,20 +54,28 @@ class Events {
 
   /** Fetch all that is new: however long the run, its curves have no gap. */
   async catchUp() {
+    this.behind = true;
     if (this.busy) return;
     this.busy = true;
     try {
-      let before;
-      do {
-        before = this.last;
-        const { events } = await call(`${path}/events?after=${before}&limit=${PAGE}`);
-        for (const event of events) if (event.id > this.last) this.use(event);
-      } while (this.last >= before + PAGE);
+      while (this.behind) {
+        this.behind = false;
+        await this.fetchNew();
+      }
     } catch {
-      // The next status, or the next event, tries again.
+      this.behind = true; // The next status, or the next event, tries again.
     } finally {
       this.busy = false;
     }
+  }
+
+  async fetchNew() {
+    let before;
+    do {
+      before = this.last;
+      const { events } = await call(`${path}/events?after=${before}&limit=${PAGE}`);
+      for (const event of events) if (event.id > this.last) this.use(event);
+    } while (this.last >= before + PAGE);
   }
 
   /** @param {any} event */
@@ -112,14 +122,14 @@ function addToLog(line) {
 
 let spoken = "";
 
-/** @param {any} status */
-function onStatus(status) {
+/** @param {any} status @param {boolean} behind whether events before it may be missing here */
+function onStatus(status, behind) {
   const working = status.runs.find((/** @type {any} */ each) => each.run_id === run);
   const waiting = status.queue.find((/** @type {any} */ each) => each.run_id === run);
   if (working) drawWorking(working);
   else if (waiting) drawWaiting(waiting);
   else void endIfEnded();
-  void events.catchUp();
+  if (behind || events.behind) void events.catchUp();
 }
 
 /** @param {any} working */
@@ -287,7 +297,8 @@ function begin() {
   if (now && problems) cancelButtons(now, problems, () => void follower?.refresh());
   follower ??= follow(
     {
-      onStatus: (/** @type {any} */ status) => document.querySelector('#run[data-live="yes"]') && onStatus(status),
+      onStatus: (/** @type {any} */ status, /** @type {boolean} */ behind) =>
+        document.querySelector('#run[data-live="yes"]') && onStatus(status, behind),
       onRun: (/** @type {any} */ event) => events.take(event),
       onConnection: showConnection,
     },

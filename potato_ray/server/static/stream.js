@@ -8,12 +8,12 @@ const POLL_MS = 3_000;
 const SILENT_MS = 45_000;
 const STREAM_AGAIN_MS = 20_000;
 
-/** @typedef {{onStatus: (status: any) => void, onConnection: (how: string) => void, onRun?: (event: any) => void}} Tell */
+/** @typedef {{onStatus: (status: any, behind: boolean) => void, onConnection: (how: string) => void, onRun?: (event: any) => void}} Tell */
 
 /**
  * Tell `onStatus` the newest status as often as it changes, and `onConnection` how the server is reached:
- * live, polling, lost or logged-out; `onRun` the events of `run`, as far as they come by the stream. While
- * nobody looks at the page nothing is asked.
+ * live, polling, lost or logged-out; `onRun` the events of `run`, as far as they come by the stream. A status
+ * is `behind` when events before it may not have been told. While nobody looks at the page nothing is asked.
  * @param {Tell} tell @param {string} [run]
  */
 export function follow(tell, run) {
@@ -43,6 +43,8 @@ class Follower {
     this.over = false;
     this.asked = 0;
     this.streamFailedAt = 0;
+    /** The stream has told a status, and since then every event. */
+    this.joined = false;
   }
 
   /** There is nothing more to follow. */
@@ -65,7 +67,7 @@ class Follower {
     try {
       const status = await call("/status", { signal: AbortSignal.timeout(10_000) });
       // An answer that something newer has overtaken is not news.
-      if (number === this.asked && this.on) this.tell.onStatus(status);
+      if (number === this.asked && this.on) this.tell.onStatus(status, true);
       return "polling";
     } catch (error) {
       return error instanceof Refused && error.status === 401 ? "logged-out" : "lost";
@@ -76,6 +78,7 @@ class Follower {
     this.close();
     const source = new EventSource(this.stream);
     this.source = source;
+    this.joined = false;
     source.addEventListener("status", (event) => this.heard(JSON.parse(event.data)));
     source.addEventListener("run", (event) => {
       this.listen();
@@ -104,7 +107,9 @@ class Follower {
     this.endPolling();
     this.listen();
     this.tell.onConnection("live");
-    this.tell.onStatus(status);
+    const behind = !this.joined;
+    this.joined = true;
+    this.tell.onStatus(status, behind);
   }
 
   /** A connection may be dead without saying so: after a while of silence, ask. */
