@@ -337,7 +337,9 @@ class Replay:
     def step(self) -> bool:
         """One chunk; True when all is written."""
         if self._after is None:
-            self._cleared += self._registry.take_off_orphans()
+            if orphans := self._registry.take_off_orphans():
+                self._cleared += orphans
+                return False
             self._after = ("", "")
         chunk = self._registry.replay_step(self._after, self._decide, self._settings.gate == "block")
         for outcome, number in chunk.counts.items():

@@ -375,8 +375,9 @@ class Registry:
             return prelabels.settle_newest(connection, self.project, after, decide, gate_blocks, CHUNK)
 
     def take_off_orphans(self) -> int:
-        """Take off, in chunks, the pre-labels whose prediction is not stored any more; returns how many."""
-        return self._repeat(lambda c: prelabels.take_off_orphans(c, self.project, CHUNK))
+        """Take the next pre-labels off whose prediction is not stored any more; 0: none was left."""
+        with transaction(self._connection, durable=False) as connection:
+            return prelabels.take_off_orphans(connection, self.project, CHUNK)
 
     def note_withdrawal(self, run_id: str) -> None:
         """Keep in a run's report and log that it is withdrawn, unless nothing is stored or shown.

@@ -112,6 +112,28 @@ def test_a_withdrawal_goes_on_behind_a_lock_and_lets_other_writes_in_between(
     assert "chunk" in order[order.index("other") :]
 
 
+def test_what_is_shown_is_brought_up_to_date_behind_a_lock(
+    config: ProjectConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(controllers, "WRITE_AGAIN_AFTER_S", 0.0)
+    tries: list[Registry] = []
+    step = Registry.replay_step
+
+    def locked_at_first(registry: Registry, *args: Any) -> Any:
+        tries.append(registry)
+        if len(tries) == 1:
+            raise LOCKED
+        return step(registry, *args)
+
+    monkeypatch.setattr(Registry, "replay_step", locked_at_first)
+
+    async def replayed(controller: RunController) -> None:
+        while len(tries) < 2:
+            await asyncio.sleep(0.01)
+
+    controlled(config, replayed)
+
+
 @pytest.mark.parametrize("method", ["start", "cancel", "withdraw"])
 def test_a_command_answers_what_kept_the_registry_from_opening(
     config: ProjectConfig, monkeypatch: pytest.MonkeyPatch, method: str

@@ -6,12 +6,12 @@ import sqlite3
 from dataclasses import replace
 
 import pytest
-from publishing import publish, replay
+from publishing import completed, publish, replay
 from writeback_samples import prediction
 
 from potato_ray.errors import Conflict, NotFound
 from potato_ray.registry import RegistryReader, State
-from potato_ray.writeback import Publication, Withdrawal, WritebackSettings, withdraw
+from potato_ray.writeback import Publication, Replay, Withdrawal, WritebackSettings, withdraw
 
 POSITIVE = {"sentiment": {"label": "positive", "confidence": 0.9}}
 
@@ -163,6 +163,19 @@ def test_a_withdrawal_is_noted_at_once_and_goes_a_chunk_at_a_time(registry, succ
     while not withdrawal.step():
         steps.append(False)
     assert (withdrawal.removed, len(steps), shown("item-00000")) == (1500, 4, {})
+
+
+def test_a_withdrawal_that_was_cut_off_is_completed_by_the_next_replay(registry, succeed, settings, shown):
+    ids = [f"item-{number:05}" for number in range(2500)]
+    run_id, _ = succeed(*map(prediction, ids))
+    withdrawal = Withdrawal(registry, run_id)
+    while not withdrawal.removed:
+        withdrawal.step()
+    replaying = Replay(registry, settings)
+    assert replaying.step() is False
+    assert [each for each in ids if shown(each)] == ids[2000:]
+    assert completed(replaying).n_superseded_cleared == 1500
+    assert shown(ids[-1]) == {}
 
 
 def test_withdrawing_leaves_nothing_in_potatos_table(registry, path, succeed):
