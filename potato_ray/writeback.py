@@ -305,8 +305,7 @@ def withdraw(registry: Registry, run_id: str) -> int:
 class Withdrawal:
     """Takes a run's pre-labels off and forgets its predictions; noted at once, then a chunk at a time.
 
-    `step` until it returns True. One that is cut off leaves pre-labels that no prediction stands
-    behind any more, or predictions that can be withdrawn again; a Replay takes off the former.
+    `step` until it returns True. One that is cut off is completed by the next Replay.
     """
 
     def __init__(self, registry: Registry, run_id: str) -> None:
@@ -337,6 +336,8 @@ class Replay:
     def step(self) -> bool:
         """One chunk; True when all is written."""
         if self._after is None:
+            if self._registry.resume_withdrawal():
+                return False
             if orphans := self._registry.take_off_orphans():
                 self._cleared += orphans
                 return False

@@ -252,9 +252,9 @@ class RunWay:
         await self._step("writing predictions back")
         report = await self._published(finished["scores"])
         await self._end(State.SUCCESS, scores=finished["scores"], writeback=report)
-        await self.controller.write_steps(
-            Pruning(self.controller.registry, self.controller.config.model_training.retain_runs).step
-        )
+        pruning = Pruning(self.controller.registry, self.controller.config.model_training.retain_runs)
+        while not self.controller.stopping and not await self.controller.write_surely(pruning.step):
+            pass
 
     async def _scored(self) -> dict[str, Any]:
         training = self.controller.config.model_training

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -316,6 +316,15 @@ def forget_predictions(connection: sqlite3.Connection, run: int, limit: int) -> 
         " (SELECT run, instance_id, schema_name FROM potato_ray_predictions WHERE run = ? LIMIT ?)",
         (run, limit),
     ).rowcount
+
+
+def forget_withdrawn(connection: sqlite3.Connection, runs: Iterable[int], limit: int) -> int:
+    """Delete at most `limit` predictions of the first of `runs` that was withdrawn; returns how many."""
+    noted = "SELECT json_extract(writeback, '$.withdrawn_at') FROM potato_ray_runs WHERE seq = ?"
+    for run in runs:
+        if connection.execute(noted, (run,)).fetchone()[0] is not None:
+            return forget_predictions(connection, run, limit)
+    return 0
 
 
 def shown(connection: sqlite3.Connection, instance_id: str) -> dict[str, Any]:

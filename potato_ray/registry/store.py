@@ -374,6 +374,11 @@ class Registry:
         with transaction(self._connection, durable=False) as connection:
             return prelabels.settle_newest(connection, self.project, after, decide, gate_blocks, CHUNK)
 
+    def resume_withdrawal(self) -> int:
+        """Drop the next predictions of a run whose withdrawal was cut off; 0: there are none."""
+        with transaction(self._connection, durable=False) as connection:
+            return prelabels.forget_withdrawn(connection, retention.ended_with_predictions(connection), CHUNK)
+
     def take_off_orphans(self) -> int:
         """Take the next pre-labels off whose prediction is not stored any more; 0: none was left."""
         with transaction(self._connection, durable=False) as connection:

@@ -178,6 +178,18 @@ def test_a_withdrawal_that_was_cut_off_is_completed_by_the_next_replay(registry,
     assert shown(ids[-1]) == {}
 
 
+def test_a_withdrawal_that_had_hardly_begun_is_completed_by_the_next_replay(
+    registry, succeed, settings, shown
+):
+    kept, _ = succeed(prediction("kept"))
+    run_id, _ = succeed(*(prediction(f"item-{number:05}") for number in range(1500)))
+    Withdrawal(registry, run_id).step()
+    assert replay(registry, settings).n_superseded_cleared == 1500
+    reader = RegistryReader(registry.path)
+    assert (list(reader.predictions(run_id)), len(list(reader.predictions(kept)))) == ([], 1)
+    assert (shown("item-01499"), shown("kept")) == ({}, POSITIVE)
+
+
 def test_withdrawing_leaves_nothing_in_potatos_table(registry, path, succeed):
     run_id, _ = succeed(*(prediction(f"item-{number}") for number in range(1500)))
     assert withdraw(registry, run_id) == 1500
