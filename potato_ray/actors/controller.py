@@ -69,6 +69,7 @@ class RunController:
         self._wake = asyncio.Event()
         self._ready = asyncio.Event()
         self.stopping = False
+        self._holding = False
         self.admission = Admission(self)
         self.notifier = (
             Notifier(notify, self.registry, self.write_surely, partial(page_of, config)) if notify else None
@@ -120,6 +121,10 @@ class RunController:
         withdrawal = await self.write(Withdrawal, self.registry, run_id)
         await self.write_steps(withdrawal.step)
         return withdrawal.removed
+
+    async def hold_queue(self) -> None:
+        """Let no waiting run begin any more: the end is near, and what waits is for the next controller."""
+        self._holding = True
 
     async def stop(self) -> None:
         """Take no more runs and let go of those under way: their launchers go on without us.
@@ -234,7 +239,9 @@ class RunController:
         await self._guarded(self._replay, "the stored predictions could not be brought up to date")
         while not self.stopping:
             self._wake.clear()
-            waits = await self._guarded(self.admission.admit, "the queue could not be looked at")
+            waits: bool | None = False
+            if not self._holding:
+                waits = await self._guarded(self.admission.admit, "the queue could not be looked at")
             await self._sleep_until_woken(60.0 if waits is False else PLACE_AGAIN_AFTER_S)
 
     async def _guarded(self, work: Callable[[], Awaitable[T]], trouble: str) -> T | None:
@@ -255,7 +262,7 @@ class RunController:
     async def _replay(self) -> None:
         """Bring what is shown in line with the present settings, a chunk at a time between other writes."""
         replaying = Replay(self.registry, self.writeback_settings())
-        while not await self.write_surely(replaying.step) and not self.stopping:
+        while not await self.write(replaying.step) and not self.stopping:
             pass
 
     async def _sleep_until_woken(self, at_most_s: float) -> None:

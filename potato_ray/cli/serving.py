@@ -113,6 +113,7 @@ class Serving:
         ending = Ending(
             self.inbox,
             self.reader,
+            hold=functools.partial(self.session.insist, "hold_queue"),
             cancel=functools.partial(self.session.insist, "cancel"),
             outlook=functools.partial(left, self.config),
             tell=tell,

@@ -49,13 +49,17 @@ def signals_into(inbox: Inbox) -> AbstractContextManager[None]:
 
 
 class Ending:
-    """Waits for the end of a server. `cancel` cancels one run, `outlook` says what becomes of one."""
+    """Waits for the end of a server.
+
+    `hold` lets no waiting run begin any more, `cancel` cancels one run, `outlook` says what becomes of one.
+    """
 
     def __init__(
         self,
         inbox: Inbox,
         runs: Runs,
         *,
+        hold: Callable[[], Any],
         cancel: Callable[[str], Any],
         outlook: Callable[[Run], str],
         tell: Callable[[str], None],
@@ -64,15 +68,20 @@ class Ending:
     ) -> None:
         self._inbox = inbox
         self._runs = runs
+        self._hold = hold
         self._cancel = cancel
         self._outlook = outlook
         self._tell = tell
         self._patience_s = grace_s + AFTER_GRACE_S
         self._clock = clock
+        # In a thread: an answer takes long while the controller is restarted, and signals must be heard.
+        self._holding = threading.Thread(target=self._hold_queue, daemon=True)
 
     def wait(self) -> int:
         """The exit code, once it is time to stop: 0 for SIGTERM and SIGHUP, 130 for Ctrl-C, 1 for trouble."""
         number = self._next(None)
+        if number:
+            self._holding.start()
         if number != signal.SIGINT:
             return self._stop(number)
         return self._interrupted()
@@ -105,7 +114,6 @@ class Ending:
     def _cancel_all(self, runs: Sequence[Run]) -> int:
         """Cancel runs and wait for their ends; one more signal ends the waiting."""
         self._tell(f"cancelling {', '.join(run.run_id for run in runs)}; Ctrl-C again leaves at once")
-        # In a thread: an answer takes long while the controller is restarted, and signals must be heard.
         threading.Thread(target=self._cancel_each, args=(runs,), daemon=True).start()
         deadline = self._clock() + self._patience_s
         while self._clock() < deadline and not self._have_ended(runs):
@@ -116,7 +124,12 @@ class Ending:
         self._say_stopping(signal.SIGINT)
         return INTERRUPTED
 
+    def _hold_queue(self) -> None:
+        with contextlib.suppress(Exception):  # there is no controller that could start a run
+            self._hold()
+
     def _cancel_each(self, runs: Sequence[Run]) -> None:
+        self._holding.join(self._patience_s)  # the end of one would let the next one begin
         for run in runs:
             with contextlib.suppress(Exception):  # it has ended meanwhile, or Ray is going
                 self._cancel(run.run_id)

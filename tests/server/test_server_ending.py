@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 from dataclasses import replace
 from queue import SimpleQueue
 from typing import Any
@@ -37,7 +38,17 @@ class Runs:
     def __init__(self, *runs: Run, ends: bool = True) -> None:
         self.runs = {run.run_id: run for run in runs}
         self.ends = ends
+        self.asked: list[str] = []
+        self.held = threading.Event()
         self.cancelled: list[str] = []
+
+    def hold(self) -> None:
+        self.asked.append("hold")
+        self.held.set()
+
+    def cancel(self, run_id: str) -> None:
+        self.asked.append(f"cancel {run_id}")
+        self.cancelled.append(run_id)
 
     def current(self) -> list[Run]:
         return [run for run in self.runs.values() if not run.ended]
@@ -59,7 +70,8 @@ class Ended:
         waiting = Ending(
             inbox,
             runs,
-            cancel=runs.cancelled.append,
+            hold=runs.hold,
+            cancel=runs.cancel,
             outlook=lambda run: f"run {run.run_id} is {run.state}",
             tell=self.said.append,
             grace_s=20.0,
@@ -104,6 +116,19 @@ def test_the_second_ctrl_c_cancels_it_and_waits_for_its_end() -> None:
     assert ended.code == INTERRUPTED
     assert runs.cancelled == ["r1", "r2"]
     assert ended.said[-3:] == ["run r1 is cancelled", "run r2 is cancelled", "stopping at SIGINT"]
+
+
+def test_no_waiting_run_begins_once_the_end_was_asked_for() -> None:
+    runs = Runs(RUN)
+    Ended(runs, INT, INT)
+    assert runs.asked == ["hold", "cancel r1"]
+
+
+@pytest.mark.parametrize("number", [TERM, HUP, INT])
+def test_each_signal_holds_the_queue_also_with_nothing_in_progress(number: int) -> None:
+    runs = Runs()
+    Ended(runs, number)
+    assert runs.held.wait(5.0)
 
 
 def test_the_third_ctrl_c_does_not_wait() -> None:
