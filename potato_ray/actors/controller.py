@@ -262,7 +262,7 @@ class RunController:
     async def _replay(self) -> None:
         """Bring what is shown in line with the present settings, a chunk at a time between other writes."""
         replaying = Replay(self.registry, self.writeback_settings())
-        while not await self.write(replaying.step) and not self.stopping:
+        while not await self.write_surely(replaying.step) and not self.stopping:
             pass
 
     async def _sleep_until_woken(self, at_most_s: float) -> None:
