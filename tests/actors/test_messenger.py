@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import ray
 import ray.exceptions
 
 from potato_ray.actors import tasks
@@ -34,7 +35,7 @@ class Controller:
 
 
 def ask(controller: Controller, monkeypatch: pytest.MonkeyPatch, patience_s: float = 5.0) -> Any:
-    monkeypatch.setattr(tasks.ray, "get", controller.get)
+    monkeypatch.setattr(ray, "get", controller.get)
     monkeypatch.setattr(tasks, "AWAY_POLL_S", 0.0)
     return Messenger(controller, patience_s).call("store", 1)
 

@@ -121,8 +121,8 @@ class Annotating:
         assert self._failed == []
 
 
-@pytest.fixture
-def annotations(tmp_path: Path) -> Annotations:
+@pytest.fixture(name="annotations")
+def made_annotations(tmp_path: Path) -> Annotations:
     items = [{"id": item, "text": f"text of {item}"} for each in ANNOTATORS for item in items_of(each)]
     (tmp_path / "items.json").write_text(json.dumps(items))
     return Annotations(tmp_path / "annotation_output")

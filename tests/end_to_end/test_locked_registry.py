@@ -13,6 +13,7 @@ from statistics import median
 
 import httpx
 import pytest
+from command_line import potato_ray
 from server_process import API, ServerProcess
 from sound_registry import is_sound
 from whole_runs import MakeProject, ended, folder_of, in_step, reader_of, wait_until
@@ -20,6 +21,7 @@ from whole_runs import MakeProject, ended, folder_of, in_step, reader_of, wait_u
 from potato_ray.config import ProjectConfig
 from potato_ray.registry.connection import BUSY_TIMEOUT_S
 from potato_ray.registry.states import State
+from potato_ray.registry.store import Registry
 
 pytestmark = pytest.mark.ray
 
@@ -84,3 +86,16 @@ def test_a_start_waits_pages_answer_and_the_run_under_way_loses_nothing(make_pro
         assert [(run.state, run.attempt) for run in runs] == [(State.SUCCESS, 1)] * 2
         assert len(reader_of(config).runs()) == 2
         assert is_sound(config)
+
+
+@pytest.mark.long
+def test_a_server_that_is_started_meanwhile_says_what_it_waited_for(make_project: MakeProject) -> None:
+    config = make_project()
+    Registry(config.registry_path, config.annotation_task_name).open().close()
+    with locked(config):
+        told = potato_ray("start", config.path, "--port", "0", "--no-spare")
+    assert told.returncode == 1
+    assert "Error (registry_locked):" in told.stderr, told.stderr
+    with contextlib.closing(ServerProcess(config, "--no-spare")) as server:
+        server.wait_ready()
+        assert ended(config, server.start_run("succeed")).state == State.SUCCESS
