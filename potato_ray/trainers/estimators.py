@@ -57,9 +57,32 @@ SHORT_VECTORIZERS = {
 }
 """Vectorizers that may be written without their path."""
 
+_MANY_LABELS: Mapping[str, Any] = {"solver": "newton-cg"}
+_YES_OR_NO: Mapping[str, Any] = {"solver": "liblinear", "dual": True}
+"""Coordinate descent in the dual: between 40 and 14,000 texts its log loss on other texts was that of
+newton-cg to 0.001 (smaller by up to 0.005 with few texts of a rare label), in a seventh to half of the
+time. It knows no more than two labels at once."""
+_CHOOSES_ANOTHER = frozenset({"solver", "penalty", "l1_ratio", "dual"})
+"""Arguments that may not go with the solvers above."""
+
 CLASSIFIER = "classifier"
 REGRESSOR = "regressor"
 VECTORIZER = "vectorizer"
+
+
+def default_estimator(role: str, given: Mapping[str, Any], many: bool) -> tuple[str, Mapping[str, Any]]:
+    """(short name, arguments) of the estimator that is used where none is named.
+
+    `given` are arguments of the user's, which win; `many`: it has to tell more than two labels apart.
+    """
+    if role == REGRESSOR:
+        return "Ridge", {"alpha": 0.5, **given}
+    solver = _MANY_LABELS if many else _YES_OR_NO
+    if "solver" in given:
+        solver = {}
+    elif _CHOOSES_ANOTHER & given.keys():
+        solver = {"solver": solver["solver"]}
+    return "LogisticRegression", {"C": 5.0, "max_iter": 1000, **solver, **given}
 
 
 def build(role: str, name: str, kwargs: Mapping[str, Any], seed: int) -> Any:

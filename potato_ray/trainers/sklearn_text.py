@@ -30,11 +30,6 @@ from potato_ray.trainers.value_range import value_range
 BATCH_ROWS = 2048
 MAX_WARNINGS = 10
 
-_DEFAULT_ESTIMATORS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
-    estimators.CLASSIFIER: ("LogisticRegression", {"C": 5.0, "solver": "newton-cg", "max_iter": 200}),
-    estimators.REGRESSOR: ("Ridge", {"alpha": 0.5}),
-}
-
 
 class SklearnText(Trainer):
     """Words and letter groups with a linear model by default; any scikit-learn estimator by its path."""
@@ -152,7 +147,8 @@ class SklearnText(Trainer):
     def _fit(self, context: FitContext) -> dict[str, float]:
         reporter, params, kind = context.reporter, context.params, context.scheme.kind
         rows = read_train_rows(context)
-        features, make = _features(params, rows.paired, context.seed), _maker(params, kind, context.seed)
+        features = _features(params, rows.paired, context.seed)
+        make = _maker(params, kind, len(rows.labels), context.seed)
         name = type(make()).__name__
         reporter.status("fitting", f"reading {len(rows.texts)} texts")
         matrix = features.fit_transform(rows.texts)
@@ -204,14 +200,13 @@ def _features(params: Mapping[str, Any], paired: bool, seed: int) -> TextFeature
     return TextFeatures(vectorizer, letters, paired)
 
 
-def _maker(params: Mapping[str, Any], kind: str, seed: int) -> Callable[[], Any]:
+def _maker(params: Mapping[str, Any], kind: str, n_labels: int, seed: int) -> Callable[[], Any]:
     """A function that makes unfitted estimators; called once here, so that wrong names fail at once."""
     role = estimators.REGRESSOR if kind == kinds.CONTINUOUS else estimators.CLASSIFIER
-    default, kwargs = _DEFAULT_ESTIMATORS[role]
-    if params["classifier"] is None:
-        name, kwargs = default, {**kwargs, **params["classifier_kwargs"]}
-    else:
-        name, kwargs = params["classifier"], params["classifier_kwargs"]
+    name, kwargs = params["classifier"], params["classifier_kwargs"]
+    if name is None:
+        many = kind == kinds.NOMINAL and n_labels > 2
+        name, kwargs = estimators.default_estimator(role, kwargs, many)
     estimators.build(role, name, kwargs, seed)
     return lambda: estimators.build(role, name, kwargs, seed)
 

@@ -142,6 +142,31 @@ def test_other_estimators_are_used_as_named(path: str, train: Train) -> None:
     assert right >= 24
 
 
+@pytest.mark.parametrize(
+    ("given", "many", "solver", "dual"),
+    [
+        ({}, False, "liblinear", True),
+        ({}, True, "newton-cg", None),
+        ({"C": 1.0}, False, "liblinear", True),
+        ({"solver": "saga"}, False, "saga", None),
+        ({"l1_ratio": 1.0}, False, "liblinear", None),
+    ],
+)
+def test_the_default_solver_fits_the_labels_and_makes_way_for_arguments_that_want_another(
+    given: dict[str, Any], many: bool, solver: str, dual: bool | None
+) -> None:
+    name, arguments = estimators.default_estimator(estimators.CLASSIFIER, given, many)
+    assert (name, arguments.get("solver"), arguments.get("dual")) == ("LogisticRegression", solver, dual)
+    assert given.items() <= arguments.items()
+
+
+@pytest.mark.parametrize("given", [{"solver": "lbfgs"}, {"l1_ratio": 1.0}, {"class_weight": "balanced"}])
+def test_arguments_that_choose_another_way_of_fitting_work(given: dict[str, Any], train: Train) -> None:
+    fitted = train("nominal", rows_of(*opinions(60)), classifier_kwargs=given)
+    texts, labels = opinions(30, seed=1)
+    assert sum(p.payload["label"] == label for p, label in zip(fitted.of(texts), labels, strict=True)) >= 20
+
+
 def test_arguments_reach_the_estimator_and_lists_become_the_tuples_it_wants(train: Train) -> None:
     fitted = train(
         "nominal",

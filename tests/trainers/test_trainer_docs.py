@@ -7,7 +7,6 @@ import pytest
 from potato_ray.trainers import estimators, registry
 from potato_ray.trainers.base import Param, Trainer
 from potato_ray.trainers.calibration import MIN_PER_LABEL, MIN_ROWS, MIN_ROWS_ISOTONIC
-from potato_ray.trainers.sklearn_text import _DEFAULT_ESTIMATORS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "trainers.md").read_text("utf-8")
 
@@ -32,7 +31,9 @@ def test_the_page_names_the_packages_and_short_names_that_are_accepted() -> None
 
 
 def test_the_page_tells_the_defaults_and_limits_that_the_code_has() -> None:
-    classifier, regressor = (_DEFAULT_ESTIMATORS[role][1] for role in ("classifier", "regressor"))
+    classifier, regressor = (
+        estimators.default_estimator(role, {}, many=False)[1] for role in ("classifier", "regressor")
+    )
     assert f"`C` {classifier['C']:g}" in PAGE
     assert f"`alpha` {regressor['alpha']:g}" in PAGE
     for words in (f"{MIN_ROWS} train", f"{MIN_PER_LABEL} of each label", f"{MIN_ROWS_ISOTONIC:,} left-out"):
