@@ -341,14 +341,26 @@ class RunController:
             logger.warning("run %s: whether its process lives cannot be told: %s", run_id, error)
             return True
 
+    def worker_ended(self) -> None:
+        """The worker of a run that is being finished has gone: that of the next one can be made ready."""
+        self._spawn(self._keep_spare())
+
     async def _keep_spare(self) -> None:
-        """Have a spare worker ready while nothing runs; without one a run starts cold."""
+        """Have a spare worker ready while no worker is at work; without one a run starts cold."""
         if not self.keep_spare:
             return
         async with self._spare_lock:
-            if self.stopping or self._ways:
+            if self.stopping or not await self._spare_is_wanted():
                 return
             try:
                 await asyncio.to_thread(self.spare.ensure)
             except OSError as error:
                 logger.warning("no spare worker could be started: %s", error)
+
+    async def _spare_is_wanted(self) -> bool:
+        """Whether a run may take one soon, and no worker holds the machine's memory meanwhile."""
+        states = {way.run.state for way in self._ways.values()}
+        if states & {State.RUNNING, State.EVALUATING}:
+            return False
+        # Its start would slow the finish down that somebody waits for; a run that waits is worth it.
+        return State.FINISHING not in states or bool(await self.write(self.registry.queued))

@@ -12,6 +12,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -145,24 +146,34 @@ def finish_run(
 
     job = JobFolder(folder)
     kind = offered_trainer(trainer)
-    scores = score_run(
-        job.bundle,
-        job.predictions,
-        selects_on_val=kind is not None and kind.selects_on_val,
-        seed=seed,
-        previous=previous,
-        scored_as=kind.scored_as if kind is not None else None,
-        same_splits=same_splits,
-        blind=blind,
-    )
-    messenger = Messenger(controller, patience_s=60.0)
+    # Storing waits for the controller most of the time, and scoring computes.
+    with ThreadPoolExecutor(1, thread_name_prefix="predictions") as beside:
+        stored = beside.submit(
+            _store_predictions, Messenger(controller, patience_s=60.0), run_id, attempt, job
+        )
+        scores = score_run(
+            job.bundle,
+            job.predictions,
+            selects_on_val=kind is not None and kind.selects_on_val,
+            seed=seed,
+            previous=previous,
+            scored_as=kind.scored_as if kind is not None else None,
+            same_splits=same_splits,
+            blind=blind,
+        )
+        n_predictions = stored.result()
+    few = few_items_warning(scores.headline)
+    warnings = [*([few] if few else []), *_illustrate(scores, job)]
+    return {"scores": scores.as_json(), "n_predictions": n_predictions, "warnings": warnings}
+
+
+def _store_predictions(messenger: Messenger, run_id: str, attempt: int, job: JobFolder) -> int:
+    """Send every prediction to the registry; how many there are."""
     n_predictions = 0
     for batch in _batches(_predictions(job.predictions)):
         messenger.call("store_predictions", run_id, attempt, batch)
         n_predictions += len(batch)
-    few = few_items_warning(scores.headline)
-    warnings = [*([few] if few else []), *_illustrate(scores, job)]
-    return {"scores": scores.as_json(), "n_predictions": n_predictions, "warnings": warnings}
+    return n_predictions
 
 
 def _illustrate(scores: RunScores, job: JobFolder) -> list[str]:

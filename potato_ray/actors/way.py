@@ -246,6 +246,7 @@ class RunWay:
         # Also of a run that was taken up here: whoever had it before may have come no further.
         if self.run.cancel_requested_at is not None:
             raise Cancelled("The run was cancelled just as its worker finished.")
+        self.controller.worker_ended()
         await self._step("scoring on the held-out items")
         finished = await self._scored()
         await self._warn(finished["warnings"])

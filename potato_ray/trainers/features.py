@@ -15,7 +15,7 @@ from __future__ import annotations
 import copy
 import json
 import re
-from typing import Any, Sequence
+from typing import Any, Mapping, Sequence
 
 from potato_ray.trainers.base import TrainerError
 
@@ -43,16 +43,19 @@ class LetterGroups:
 
     def fit_transform(self, texts: Sequence[str]) -> Any:
         """Learn the groups that stand in two texts or more; returns n_texts × n_groups, sparse."""
+        return self.fit_counts(*_word_counts(texts))
+
+    def fit_counts(self, words: Sequence[str], counts: Any) -> Any:
+        """The same from how often each text has each of the distinct `words`: n_texts × n_words, sparse."""
         import numpy as np
 
-        words, counts = _word_counts(texts)
         grams = self._counter()
         by_text = (counts @ _fitted(grams, words)).tocsr()
         frequency = np.bincount(by_text.indices, minlength=by_text.shape[1])
         kept = np.flatnonzero(frequency >= 2)
         names = grams.get_feature_names_out() if by_text.shape[1] else np.empty(0, dtype=object)
         self.terms = [str(name) for name in names[kept]]
-        self.idf = np.log((1 + len(texts)) / (1 + frequency[kept])) + 1
+        self.idf = np.log((1 + counts.shape[0]) / (1 + frequency[kept])) + 1
         return self._weighted(by_text[:, kept])
 
     def transform(self, texts: Sequence[str]) -> Any:
@@ -91,10 +94,29 @@ class TextFeatures:
     def fit_transform(self, items: Texts) -> Any:
         """Learn the features; returns n_items × n_features. Raises TrainerError when there are none."""
         texts = self._flat(items)
+        if self.letters is not None and _counts_every_word(self.vectorizer):
+            return self._combined(self._from_one_count(self.letters, texts))
         parts = [self._first_features(texts)]
         if self.letters is not None:
             parts.append(self.letters.fit_transform(texts))
         return self._combined(parts)
+
+    def _from_one_count(self, letters: LetterGroups, texts: Sequence[str]) -> list[Any]:
+        """Both parts as each would learn them alone, from one count of the words."""
+        from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
+
+        words = self.vectorizer
+        try:
+            counts = CountVectorizer.fit_transform(words, texts)
+        except ValueError as failure:
+            raise _no_features(words, str(failure)) from failure
+        weights = TfidfTransformer(
+            norm=words.norm, smooth_idf=words.smooth_idf, sublinear_tf=words.sublinear_tf
+        ).fit(counts)
+        words.idf_ = weights.idf_
+        single = [(term, column) for term, column in words.vocabulary_.items() if " " not in term]
+        groups = letters.fit_counts([term for term, _ in single], counts[:, [column for _, column in single]])
+        return [weights.transform(counts), groups]
 
     def transform(self, items: Texts) -> Any:
         """n_items × n_features."""
@@ -144,6 +166,39 @@ class TextFeatures:
 
         features = sparse.hstack(parts, format="csr") if len(parts) > 1 else parts[0]
         return features[0::2] - features[1::2] if self.paired else features
+
+
+_COUNTING_EVERY_WORD: Mapping[str, Any] = {
+    "analyzer": "word",
+    "binary": False,
+    "decode_error": "strict",
+    "encoding": "utf-8",
+    "input": "content",
+    "lowercase": True,
+    "max_df": 1.0,
+    "max_features": None,
+    "min_df": 1,
+    "preprocessor": None,
+    "stop_words": None,
+    "strip_accents": None,
+    "token_pattern": WORD_PATTERN,
+    "tokenizer": None,
+    "use_idf": True,
+    "vocabulary": None,
+}
+"""Arguments with which a TfidfVectorizer counts the very words whose letter groups are looked at."""
+
+
+def _counts_every_word(vectorizer: Any) -> bool:
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    if type(vectorizer) is not TfidfVectorizer:
+        return False
+    given = vectorizer.get_params()
+    return bool(
+        given["ngram_range"][0] == 1
+        and all(given[name] == value for name, value in _COUNTING_EVERY_WORD.items())
+    )
 
 
 def letter_groups(word: str) -> list[str]:

@@ -47,7 +47,7 @@ def moments(run: Run, events: list[dict[str, Any]], posted_at: float, seen_at: f
             name = "fit begun"
         if name is not None:
             found.setdefault(name, float(event["t"]))
-    found["written back"] = float(run.ended_at or 0.0)
+    found["written back"] = float(run.finished_at or 0.0)
     found["seen by the client"] = seen_at
     return found
 
