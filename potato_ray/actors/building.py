@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import ray
@@ -15,7 +15,7 @@ from potato_ray.actors import tasks
 from potato_ray.actors.failures import answer_of, forget, task_failure
 from potato_ray.backends.base import Placement
 from potato_ray.bundle.comparison import split_changes
-from potato_ray.bundle.reading import read_manifest
+from potato_ray.bundle.reading import items_of, read_manifest
 from potato_ray.bundle.report import BuildReport
 from potato_ray.bundle.request import BundleRequest
 from potato_ray.errors import Cancelled
@@ -53,7 +53,6 @@ class Building:
         await asyncio.to_thread(self._clear_folder)
         request = await self.controller.write_surely(self._request)
         report = await self._built(request, cancel_asked)
-        await self._keep_splits(report)
         await asyncio.to_thread(self._write_spec, report)
         return report
 
@@ -119,9 +118,12 @@ class Building:
             await asyncio.to_thread(self._clear_unfinished)
         build.add_done_callback(forget)
 
-    async def _keep_splits(self, report: BuildReport) -> None:
+    async def record_items(self, splits: Mapping[str, Sequence[str]] | None = None) -> None:
+        """Record the split of every item; None: as the bundle in the run's folder has them."""
+        if splits is None:
+            splits = await asyncio.to_thread(items_of, self.job.bundle)
         registry = self.controller.registry
-        for split, items in report.splits.items():
+        for split, items in splits.items():
             # In parts, so that commands are answered in between.
             for start in range(0, max(1, len(items)), ITEMS_AT_ONCE):
                 part = items[start : start + ITEMS_AT_ONCE]

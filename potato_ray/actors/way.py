@@ -51,6 +51,7 @@ class RunWay:
         self.building = Building(controller, run, placement)
         self.cancelled = False
         self.listening = asyncio.Lock()
+        self._recording: asyncio.Future[None] | None = None
         self._cancel_asked = asyncio.Event()
         self._let_go = asyncio.Event()
 
@@ -86,6 +87,8 @@ class RunWay:
                     next_step="Look at the server's log, which holds the details.",
                 )
             )
+        finally:
+            self._record_no_more()
 
     async def _hear_of_a_cancel(self) -> None:
         """A cancel that came while this way was made found nobody to tell."""
@@ -127,6 +130,8 @@ class RunWay:
             await self._warn(self.placement.warnings)
         await self._step("building the bundle")
         report = await self.building.build(self._cancel_asked)
+        # Beside the training: nothing looks at it before the run is finished.
+        self._recording = asyncio.ensure_future(self.building.record_items(report.splits))
         await self._warn(report.warnings)
         await self._warn(await asyncio.to_thread(self.building.split_changes))
         if self.cancelled:
@@ -235,7 +240,22 @@ class RunWay:
             self.controller.registry.update, self.run.run_id, self.run.attempt, **fields
         )
 
+    async def _recorded(self) -> None:
+        """See the split of every item recorded; a run that was taken up may have come no further."""
+        if self._recording is None:
+            if None not in (self.run.n_train, self.run.n_val, self.run.n_test, self.run.n_unlabeled):
+                return
+            self._recording = asyncio.ensure_future(self.building.record_items())
+        await self._recording
+
+    def _record_no_more(self) -> None:
+        """The run has ended, or the next controller takes it up."""
+        if self._recording is not None:
+            self._recording.cancel()
+            self._recording.add_done_callback(forget)
+
     async def _finish(self, outcome: Outcome) -> None:
+        await self._recorded()
         if self.run.state != State.FINISHING:
             await self._change(
                 State.FINISHING,
@@ -321,6 +341,10 @@ class RunWay:
 
     async def _end(self, state: State, **fields: Any) -> None:
         if not self.run.ended:
+            if state == State.CANCELLED:
+                self._record_no_more()
+            elif self._recording is not None:
+                await asyncio.wait({self._recording})  # people want to see the sizes
             await self._change(state, **fields)
             self.controller.wake()
             await asyncio.to_thread(self._keep_log)

@@ -42,6 +42,13 @@ def targets_of(folder: Path, split: str, scheme_name: str) -> dict[str, Any]:
     return targets
 
 
+def items_of(folder: Path) -> dict[str, list[str]]:
+    """The items of each split, in order; one with several rows is there once."""
+    return {
+        split: list(dict.fromkeys(row["instance_id"] for row in read_rows(folder, split))) for split in ALL
+    }
+
+
 def seeded_items(folder: Path, split: str) -> frozenset[str]:
     """The items of a split for which an annotator's answer began as a pre-label."""
     return frozenset(row["instance_id"] for row in read_rows(folder, split) if row.get("seeded"))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import sqlite3
 
 import pytest
 from whole_runs import MakeProject, OpenSession, ended, folder_of, in_step, reader_of, start, wait_until
@@ -27,6 +29,25 @@ def test_a_run_goes_on_without_its_session_and_is_followed_to_success(
     open_own_session(config)
     run = ended(config, run_id)
     assert (run.state, run.attempt) == (State.SUCCESS, 1), run.error
+
+
+def test_the_items_of_a_run_are_recorded_to_their_end_by_whoever_takes_it_up(
+    make_project: MakeProject, open_own_session: OpenSession
+) -> None:
+    config = make_project()
+    first = open_own_session(config)
+    run_id = start(first, act="wait")
+    wait_until(config, run_id, in_step("rehearsing"))
+    recorded = wait_until(config, run_id, lambda run: run.n_unlabeled is not None)
+    first.close()
+    with contextlib.closing(sqlite3.connect(config.registry_path)) as registry, registry:
+        registry.execute("DELETE FROM potato_ray_run_items WHERE split IN ('test', 'unlabeled')")
+        registry.execute("UPDATE potato_ray_runs SET n_test = NULL, n_unlabeled = NULL")
+    (folder_of(config, run_id).path / "go").touch()
+    open_own_session(config)
+    run = ended(config, run_id)
+    assert run.state == State.SUCCESS, run.error
+    assert (run.n_test, run.n_unlabeled) == (recorded.n_test, recorded.n_unlabeled)
 
 
 def test_a_run_whose_processes_are_gone_is_interrupted(
