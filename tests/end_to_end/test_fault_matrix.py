@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import fake_nvidia_smi
 import pytest
 import yaml
 from fault_matrix import End, cells, expected
+from gpu_machine import give_gpus
 from killing import kill
 from server_process import ServerProcess
-from whole_runs import folder_of, reader_of
+from whole_runs import add_items, folder_of, reader_of
 
 from potato_ray.config import ProjectConfig, load
 from potato_ray.job import processes
@@ -28,6 +27,7 @@ pytestmark = pytest.mark.ray
 
 TESTS = Path(__file__).parent.parent
 MANY_ITEMS = 15_000
+"""So many that building and writing back can be met in the middle."""
 DEADLINE_S = 60.0
 RELEASED_WITHIN_S = 15.0
 HELD_BY = {"queued": "wait", "running": "wait", "evaluating": "hold"}
@@ -71,14 +71,8 @@ class House:
 def one_card(rehearsal_trainers: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A machine with one GPU, for every process that is started from here."""
     folder = tmp_path_factory.mktemp("card")
-    fake_nvidia_smi.install(folder / "bin")
-    fake_nvidia_smi.write_cards(folder / "smi", [30000])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PATH", f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}")
-        patch.setenv("FAKE_SMI_DIR", str(folder / "smi"))
-        torch = TESTS / "testbeds" / "fake_torch"
-        patch.setenv("PYTHONPATH", f"{torch}{os.pathsep}{os.environ['PYTHONPATH']}")
-        patch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+        give_gpus(patch, folder, [30000])
         yield
 
 
@@ -92,19 +86,11 @@ def house(request: pytest.FixtureRequest, one_card: None) -> Iterator[House]:
     path.write_text(yaml.safe_dump(body), "utf-8")
     config = load(path)
     if request.param == "many items":
-        add_items(config)
+        add_items(config, MANY_ITEMS)
     house = House(config)
     yield house
     house.close()
     shutil.rmtree(folder, ignore_errors=True)
-
-
-def add_items(config: ProjectConfig) -> None:
-    """Make building and writing back long enough to be met in the middle."""
-    (path,) = config.data_paths
-    items = json.loads(path.read_text("utf-8"))
-    items += [{"id": f"more-{number}", "text": f"review number {number}"} for number in range(MANY_ITEMS)]
-    path.write_text(json.dumps(items), "utf-8")
 
 
 def in_phase(phase: str) -> Callable[[Run], bool]:

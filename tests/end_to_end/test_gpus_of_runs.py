@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import fake_nvidia_smi
 import pytest
+from gpu_machine import give_gpus
 from whole_runs import MakeProject, OpenSession, ended, folder_of, in_step, reader_of, start, wait_until
 
 from potato_ray.config import ProjectConfig
@@ -14,19 +14,13 @@ from potato_ray.registry.states import State
 
 pytestmark = pytest.mark.ray
 
-FAKE_TORCH = Path(__file__).parent.parent / "testbeds" / "fake_torch"
 FREE_MB = (5000, 30000, 20000)
 
 
 @pytest.fixture(autouse=True)
 def cards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Three cards with FREE_MB free, seen by every process; their UUIDs."""
-    fake_nvidia_smi.install(tmp_path / "bin")
-    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setenv("FAKE_SMI_DIR", str(tmp_path / "smi"))
-    monkeypatch.setenv("PYTHONPATH", f"{FAKE_TORCH}{os.pathsep}{os.environ['PYTHONPATH']}")
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    return fake_nvidia_smi.write_cards(tmp_path / "smi", FREE_MB)
+    return give_gpus(monkeypatch, tmp_path, FREE_MB)
 
 
 def worker_sees(config: ProjectConfig, run_id: str) -> str:

@@ -8,9 +8,18 @@ import time
 from pathlib import Path
 
 import pytest
-from whole_runs import MakeProject, OpenSession, ended, folder_of, in_step, reader_of, start, wait_until
+from whole_runs import (
+    MakeProject,
+    OpenSession,
+    add_items,
+    ended,
+    folder_of,
+    in_step,
+    reader_of,
+    start,
+    wait_until,
+)
 
-from potato_ray.config import ProjectConfig
 from potato_ray.errors import Conflict
 from potato_ray.registry.states import State
 from potato_ray.starting import StartRequest
@@ -103,14 +112,6 @@ def test_a_run_is_cancelled_within_a_second_while_it_is_built(
     assert ended(config, run_id).state == State.CANCELLED
     assert time.monotonic() - asked_at < 1.0
     assert not (config.training_dir / "runs" / run_id / "bundle").exists()
-
-
-def add_items(config: ProjectConfig, count: int) -> None:
-    """Give a project so many more items that building its bundle takes seconds."""
-    (path,) = config.data_paths
-    items = json.loads(path.read_text("utf-8"))
-    items += [{"id": f"more-{number}", "text": f"review number {number}"} for number in range(count)]
-    path.write_text(json.dumps(items), "utf-8")
 
 
 def test_a_changed_split_seed_is_warned_of(make_project: MakeProject, open_session: OpenSession) -> None:

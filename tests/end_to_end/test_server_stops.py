@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -10,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from server_process import ServerProcess
 from test_server_life import lives, nothing_is_left_of, rehearsing, session_of
-from whole_runs import MakeProject, ended, folder_of, reader_of, wait_until
+from whole_runs import MakeProject, add_items, ended, folder_of, reader_of, wait_until
 
 from potato_ray.config import ProjectConfig
 from potato_ray.registry.runs import Run
@@ -72,14 +71,6 @@ def serving(make_project: MakeProject) -> Iterator[Callable[..., Stopped]]:
     yield make
     for each in made:
         each.close()
-
-
-def add_items(config: ProjectConfig, count: int) -> None:
-    """More items, which nobody has labelled."""
-    (path,) = config.data_paths
-    items = json.loads(path.read_text("utf-8"))
-    items += [{"id": f"more-{number}", "text": f"review number {number}"} for number in range(count)]
-    path.write_text(json.dumps(items), "utf-8")
 
 
 def succeeds(house: Stopped, run_id: str) -> bool:

@@ -1,7 +1,8 @@
-"""Starting runs, waiting for them, and looking at what is left of them."""
+"""Runs of a project: their items, their start, the wait for them, and what is left of them."""
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from typing import Any
@@ -51,3 +52,11 @@ def in_step(step: str) -> Callable[[Run], bool]:
 
 def folder_of(config: ProjectConfig, run_id: str) -> JobFolder:
     return JobFolder(config.training_dir / "runs" / run_id)
+
+
+def add_items(config: ProjectConfig, count: int) -> None:
+    """More items, which nobody has labelled."""
+    (path,) = config.data_paths
+    items = json.loads(path.read_text("utf-8"))
+    items += [{"id": f"more-{number}", "text": f"review number {number}"} for number in range(count)]
+    path.write_text(json.dumps(items), "utf-8")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -18,7 +19,7 @@ import httpx
 from potato_ray.config import ProjectConfig
 from potato_ray.config.admin_key import find_admin_key
 from potato_ray.job import processes
-from potato_ray.job.folder import ProcessId
+from potato_ray.job.folder import ProcessId, read_json
 
 DEADLINE_S = 60.0
 BASE_INSTALL = Path(__file__).parent / "base_install"
@@ -131,9 +132,16 @@ class ServerProcess:
             self.process.kill()
             self.process.wait(timeout=DEADLINE_S)
         processes.end_marked([self.mark], patience_s=5.0)
+        self._remove_session()
         if self.process.stdout is not None:
             self.process.stdout.close()
         self._errors.close()
+
+    def _remove_session(self) -> None:
+        """The folder of a Ray that nobody has ended: the next server of the project would remove it."""
+        note = read_json(self.config.state_dir / "ray.json")
+        if note is not None and note["pid"] == self.process.pid:
+            shutil.rmtree(note["folder"], ignore_errors=True)
 
 
 def _without_extras() -> dict[str, str]:
