@@ -1,7 +1,7 @@
 """Building a bundle: a project on disk becomes split files, labels, media and a manifest.
 
 Two passes over the data files and one over the annotations: the first pass keeps ids, the second
-writes rows, so texts are never held in memory together.
+writes rows, so texts are never held in memory together. Small data files are read once.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class _Build:
         plan = plan_splits(self.request, index, targets, reading.answered)
         modality = self._modality(index)
         media = MediaLinks(self.request.paths, self.folder / MEDIA_FOLDER) if modality == "image" else None
-        files = self._write_rows(plan, targets, media)
+        files = self._write_rows(index, plan, targets, media)
         if self.answers is not None:
             write_held_out_answers(self.answers, reading.table, plan.split_of)
         agreement = agreement_warnings(resolution, len(targets), self.corrected)
@@ -195,10 +195,11 @@ class _Build:
     # --- writing ----------------------------------------------------------------------------------
 
     def _write_rows(
-        self, plan: SplitPlan, targets: Mapping[str, Any], media: MediaLinks | None
+        self, index: ItemIndex, plan: SplitPlan, targets: Mapping[str, Any], media: MediaLinks | None
     ) -> SplitFiles:
+        items = read_items(self.request.paths) if index.items is None else iter(index.items)
         with SplitFiles(self.folder) as files:
-            for count, item in enumerate(read_items(self.request.paths), start=1):
+            for count, item in enumerate(items, start=1):
                 self.poll()
                 if count % EVERY == 0:
                     self.progress("writing the bundle", count, self.n_items)

@@ -13,6 +13,8 @@ from potato_ray.project.records import KEY_OF_RECORD, read_records
 from potato_ray.project.text_fields import clean, joined, readable
 
 _NAMED = 3
+KEPT_BYTES = 16_000_000
+"""Data files of this size together are read once and their items kept, at some five times that in memory."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,8 @@ class ItemIndex:
     """What is kept of all items while their texts stay on disk.
 
     `positions` maps each id to its place in the data, in order. `groups` holds the value of the
-    group key as text, or None where an item has none; it is empty when there is no group key.
+    group key as text, or None where an item has none; it is empty when there is no group key. `items`
+    are the items themselves where their files are small (KEPT_BYTES), else None: read them again.
     """
 
     positions: dict[str, int]
@@ -50,6 +53,7 @@ class ItemIndex:
     n_media: int
     groups: list[str | None]
     warnings: tuple[str, ...]
+    items: list[Item] | None = None
 
     @property
     def ids(self) -> list[str]:
@@ -99,6 +103,7 @@ class _IndexDraft:
         self._interned: dict[str, str] = {}
         self._n_media = 0
         self._n_with_text_field = 0
+        self._items: list[Item] | None = [] if _size_of(paths) <= KEPT_BYTES else None
 
     def add(self, item: Item) -> None:
         if item.instance_id in self._positions:
@@ -112,6 +117,8 @@ class _IndexDraft:
         self._n_with_text_field += self._paths.text_key in item.fields
         if self._group_key is not None:
             self._groups.append(self._group(item.fields.get(self._group_key)))
+        if self._items is not None:
+            self._items.append(item)
 
     def finish(self) -> ItemIndex:
         if self._positions and not self._n_with_text_field:
@@ -126,6 +133,7 @@ class _IndexDraft:
             self._n_media,
             self._groups,
             tuple(self._warnings()),
+            self._items,
         )
 
     def _group(self, value: Any) -> str | None:
@@ -154,6 +162,11 @@ class _IndexDraft:
             evidence=f"They are {_place(self._paths, first)} and {_place(self._paths, item)}.",
             next_step="Give each item an id of its own.",
         )
+
+
+def _size_of(paths: ProjectPaths) -> int:
+    """Bytes of the data files; one that is missing is told of when it is read."""
+    return sum(path.stat().st_size for path in paths.data_paths if path.is_file())
 
 
 def counted(number: int, noun: str) -> str:

@@ -27,7 +27,8 @@ from potato_ray.trainers.text_model import TextModel
 from potato_ray.trainers.train_rows import TrainRows, read_train_rows, texts_of
 from potato_ray.trainers.value_range import value_range
 
-BATCH_ROWS = 2048
+BATCH_ROWS = 8192
+"""The letter groups of a word are counted once in each batch."""
 MAX_WARNINGS = 10
 
 

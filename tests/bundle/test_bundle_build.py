@@ -9,6 +9,7 @@ import pytest
 from potato_ray.bundle.builder import build
 from potato_ray.bundle.reading import digest_of, read_manifest, read_rows, targets_of
 from potato_ray.errors import Cancelled, RunFailed
+from potato_ray.project import items
 
 ITEMS = [{"id": f"i{number:03d}", "text": f"text {number}", "doc": number // 4} for number in range(200)]
 ANSWERS = {"ann": {item["id"]: "good" if number % 3 else "bad" for number, item in enumerate(ITEMS[:120])}}
@@ -93,6 +94,14 @@ def test_the_same_project_gives_the_same_digest(small, tmp_path):
     first = build(small(ITEMS, ANSWERS), tmp_path / "one").manifest["digest"]
     second = build(small(ITEMS, ANSWERS), tmp_path / "two").manifest["digest"]
     assert first == second == digest_of(tmp_path / "two")
+
+
+def test_a_large_project_is_read_twice_and_gives_the_same_digest(small, tmp_path, monkeypatch):
+    request = small(ITEMS, ANSWERS)
+    once = build(request, tmp_path / "once").manifest["digest"]
+    monkeypatch.setattr(items, "KEPT_BYTES", 10)
+    assert items.index_items(request.paths).items is None
+    assert build(request, tmp_path / "twice").manifest["digest"] == once
 
 
 def test_another_answer_gives_another_digest(small, tmp_path):
