@@ -4,8 +4,9 @@
     python tests/bench/writeback_status.py --predictions 200000 --rate 50
 
 A real server, one real run of which nearly all items have no label, and clients that send at a steady rate,
-whatever the answer before took: GET status from the start to the end, POST of a start while the run is
-finishing. Each answer counts for the state and step that the status last told of.
+whatever the answer before took: GET status from the start to the end; POST of a start while the run is
+finishing, first into the queue and then, once it is full, to be refused by the same check. Each answer counts
+for the state and step that the status last told of.
 """
 
 from __future__ import annotations
@@ -34,7 +35,6 @@ from potato_ray.config import load
 LABELLED = 2_000
 RUN_TIMEOUT_S = 240.0
 START = {"trainer": "sklearn-text", "schemas": ["sentiment"]}
-SETTINGS = "  queue_max: 100000\n"
 
 
 def make_wide_project(folder: Path, n_predictions: int) -> None:
@@ -48,8 +48,6 @@ def make_wide_project(folder: Path, n_predictions: int) -> None:
         text = " ".join(draw.choices(words, k=draw.randint(8, 40)))
         items.append({"id": f"item-{number:06d}", "text": text})
     path.write_text(json.dumps(items))
-    config = folder / "config.yaml"
-    config.write_text(config.read_text() + SETTINGS)
 
 
 def train(server: ServerProcess, rate_hz: float, starts_hz: float) -> tuple[list[Answered], list[Answered]]:
@@ -94,9 +92,9 @@ def tell(status: Sequence[Answered], starts: Sequence[Answered]) -> None:
     for name, answers in groups.items():
         took = in_words([answer.took_ms for answer in answers])
         print(f"  GET status, {name:<42} {answers[-1].done - answers[0].due:5.1f} s, {took}")
-    accepted = sum(answer.status in (200, 202) for answer in starts)
-    took = in_words([answer.took_ms for answer in starts])
-    print(f"  POST start, {'finishing':<42} {accepted} accepted, {took}")
+    for told, statuses in (("accepted", (200, 202)), ("refused: the queue is full", (429,))):
+        took = in_words([answer.took_ms for answer in starts if answer.status in statuses])
+        print(f"  POST start, finishing: {told:<38} {took}")
 
 
 def main() -> None:
