@@ -114,18 +114,31 @@ def held(house: House, phase: str) -> tuple[str, list[str]]:
     return runs[-1], runs
 
 
+# Each process in a phase in which it matters most, and each phase; the other cells under ./run test --long.
+SHORT = {
+    ("queued", "server"),
+    ("building", "server"),
+    ("building", "Ray worker"),
+    ("building", "launcher"),
+    ("running", "controller"),
+    ("running", "supervising task"),
+    ("running", "launcher"),
+    ("evaluating", "training worker"),
+    ("evaluating", "raylet"),
+    ("finishing", "controller"),
+    ("finishing", "Ray worker"),
+    ("finishing", "server"),
+}
+
+
+def cell(phase: str, victim: str) -> object:
+    items = "many items" if phase in ("building", "finishing") else "few items"
+    marks = () if (phase, victim) in SHORT else (pytest.mark.long,)
+    return pytest.param(items, phase, victim, id=f"{phase}-{victim}", marks=marks)
+
+
 @pytest.mark.parametrize(
-    ("house", "phase", "victim"),
-    [
-        pytest.param(
-            "many items" if phase in ("building", "finishing") else "few items",
-            phase,
-            victim,
-            id=f"{phase}-{victim}",
-        )
-        for phase, victim in cells()
-    ],
-    indirect=["house"],
+    ("house", "phase", "victim"), [cell(phase, victim) for phase, victim in cells()], indirect=["house"]
 )
 def test_a_run_ends_as_the_table_says_when_a_process_is_killed(house: House, phase: str, victim: str) -> None:
     run_id, runs = held(house, phase)
