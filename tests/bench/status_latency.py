@@ -4,7 +4,8 @@
     python tests/bench/status_latency.py --labelled 20000 --runs 15 --rate 100
 
 A real server, real runs one after the other, and one client that asks at a steady rate, whatever the answer
-before took. Each answer counts for the state that it tells of. Beside the times stand how many different
+before took. Each answer counts for the state that it tells of. Beside the times stand how late a thread of
+the client wakes that only sleeps (what the machine adds, when something else works on it), how many different
 steps and positions the answers of a build showed, and the longest while without a new one.
 """
 
@@ -35,13 +36,13 @@ SETTLE_S = 3.0
 STATES = ("idle", "building", "running", "evaluating", "finishing")
 
 
-def follow(server: ServerProcess, runs: int, rate_hz: float) -> list[list[Answered]]:
-    """Train so many times; the answers of each run, the idle time before it included."""
+def follow(server: ServerProcess, runs: int, rate_hz: float) -> list[SteadyRequests]:
+    """Train so many times; what was asked in each run, the idle time before it included."""
     with httpx.Client(base_url=server.url, headers=server.headers(), trust_env=False, timeout=60) as http:
         return [_one(server, http, rate_hz) for _ in range(runs)]
 
 
-def _one(server: ServerProcess, http: httpx.Client, rate_hz: float) -> list[Answered]:
+def _one(server: ServerProcess, http: httpx.Client, rate_hz: float) -> SteadyRequests:
     with SteadyRequests(server.url, f"{API}/status", server.headers(), rate_hz) as asking:
         time.sleep(SETTLE_S)
         body = {"trainer": "sklearn-text", "schemas": ["sentiment"]}
@@ -53,7 +54,7 @@ def _one(server: ServerProcess, http: httpx.Client, rate_hz: float) -> list[Answ
             time.sleep(0.05)
     if state != "success":
         raise RuntimeError(f"run {run_id} ended as {state}")
-    return asking.answers
+    return asking
 
 
 def _end(answers: Sequence[Answered], run_id: str) -> str:
@@ -62,7 +63,8 @@ def _end(answers: Sequence[Answered], run_id: str) -> str:
     return str(last["status"]) if last and last["run_id"] == run_id else ""
 
 
-def tell(runs: Sequence[Sequence[Answered]]) -> None:
+def tell(asked: Sequence[SteadyRequests]) -> None:
+    runs = [asking.answers for asking in asked]
     told = [[(answer, answer.json()) for answer in run] for run in runs]
     refused = sum(answer.status != 200 for run in runs for answer in run)
     print(f"{len(runs)} runs, {refused} answers other than 200; milliseconds since a request was due:")
@@ -70,6 +72,8 @@ def tell(runs: Sequence[Sequence[Answered]]) -> None:
         took = [answer.took_ms for run in told for answer, body in run if body["state"] == state]
         print(f"  {state:<11}{in_words(took)}")
     print(f"  {'all':<11}{in_words([answer.took_ms for run in runs for answer in run])}")
+    woken = in_words([late_ms for asking in asked for late_ms in asking.late_ms])
+    print(f"  {'sleeper':<11}{woken.replace('requests', 'times')}")
     for number, run in enumerate(told, start=1):
         print(f"  build {number}: {_progress((answer, body) for answer, body in run)}")
 

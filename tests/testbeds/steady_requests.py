@@ -59,6 +59,9 @@ class SteadyRequests:
         self._request = (method, path, body, {**headers, "Content-Type": "application/json"})
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._send_all, daemon=True)
+        self.late_ms: list[float] = []
+        """How late a thread wakes that only sleeps, at the same rate: what the machine itself adds."""
+        self._metronome = threading.Thread(target=self._beat, daemon=True)
 
     def _send_all(self) -> None:
         try:
@@ -69,6 +72,12 @@ class SteadyRequests:
         except Exception as failure:  # noqa: BLE001 - raised at the end of the block
             self.failure = failure
 
+    def _beat(self) -> None:
+        due = time.monotonic()
+        while not self._over.wait(max(0.0, due - time.monotonic())):
+            self.late_ms.append(1000 * (time.monotonic() - due))
+            due = max(due + 1 / self.rate_hz, time.monotonic())
+
     def _send(self, due: float) -> Answered:
         sent = time.monotonic()
         self._http.request(*self._request)
@@ -78,6 +87,7 @@ class SteadyRequests:
 
     def __enter__(self) -> SteadyRequests:
         self._thread.start()
+        self._metronome.start()
         return self
 
     def __exit__(
@@ -85,6 +95,7 @@ class SteadyRequests:
     ) -> None:
         self._over.set()
         self._thread.join(TIMEOUT_S)
+        self._metronome.join(TIMEOUT_S)
         self._http.close()
         if self.failure is not None and kind is None:
             raise self.failure
