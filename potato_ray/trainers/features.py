@@ -18,9 +18,7 @@ import re
 from typing import Any, Mapping, Sequence
 
 from potato_ray.trainers.base import TrainerError
-
-WORD_PATTERN = r"(?u)\w+|[!?\u2600-\u27bf\U0001f300-\U0001faff]"
-"""What counts as a word: letters and digits, and, since labels often hang on them, ! and ? and emoji."""
+from potato_ray.trainers.word_pairs import WORD_PATTERN, WordPairs, Words, read_words
 
 _WITHOUT_SPACES = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
@@ -41,16 +39,12 @@ class LetterGroups:
         self.terms = list(terms)
         self.idf = idf
 
-    def fit_transform(self, texts: Sequence[str]) -> Any:
+    def fit_transform(self, words: Words) -> Any:
         """Learn the groups that stand in two texts or more; returns n_texts × n_groups, sparse."""
-        return self.fit_counts(*_word_counts(texts))
-
-    def fit_counts(self, words: Sequence[str], counts: Any) -> Any:
-        """The same from how often each text has each of the distinct `words`: n_texts × n_words, sparse."""
         import numpy as np
 
-        grams = self._counter()
-        by_text = (counts @ _fitted(grams, words)).tocsr()
+        counts, grams = words.counts(), self._counter()
+        by_text = (counts @ _fitted(grams, words.distinct)).tocsr()
         frequency = np.bincount(by_text.indices, minlength=by_text.shape[1])
         kept = np.flatnonzero(frequency >= 2)
         names = grams.get_feature_names_out() if by_text.shape[1] else np.empty(0, dtype=object)
@@ -58,14 +52,14 @@ class LetterGroups:
         self.idf = np.log((1 + counts.shape[0]) / (1 + frequency[kept])) + 1
         return self._weighted(by_text[:, kept])
 
-    def transform(self, texts: Sequence[str]) -> Any:
+    def transform(self, words: Words) -> Any:
         """n_texts × n_groups, sparse."""
         from scipy import sparse
 
-        words, counts = _word_counts(texts)
-        if not self.terms or not words:
-            return sparse.csr_matrix((len(texts), len(self.terms)))
-        return self._weighted((counts @ self._counter(self.terms).transform(words)).tocsr())
+        counts = words.counts()
+        if not self.terms or not words.distinct:
+            return sparse.csr_matrix((counts.shape[0], len(self.terms)))
+        return self._weighted((counts @ self._counter(self.terms).transform(words.distinct)).tocsr())
 
     def _counter(self, vocabulary: Sequence[str] | None = None) -> Any:
         from sklearn.feature_extraction.text import CountVectorizer
@@ -78,6 +72,8 @@ class LetterGroups:
         from sklearn.preprocessing import normalize
 
         weighted = counts.astype(np.float64)
+        if not weighted.shape[1]:
+            return weighted  # no two texts share a group, and `normalize` wants a column
         np.log(weighted.data, out=weighted.data)
         weighted.data += 1.0
         return normalize(weighted @ sparse.diags(self.idf), copy=False)
@@ -90,41 +86,52 @@ class TextFeatures:
         self.vectorizer = vectorizer
         self.letters = letters
         self.paired = paired
+        self._pairs: WordPairs | None = None
 
     def fit_transform(self, items: Texts) -> Any:
         """Learn the features; returns n_items × n_features. Raises TrainerError when there are none."""
         texts = self._flat(items)
-        if self.letters is not None and _counts_every_word(self.vectorizer):
-            return self._combined(self._from_one_count(self.letters, texts))
-        parts = [self._first_features(texts)]
-        if self.letters is not None:
-            parts.append(self.letters.fit_transform(texts))
+        by_numbers = _counts_words_and_pairs(self.vectorizer)
+        words = read_words(texts) if by_numbers or self.letters is not None else None
+        parts = [self._learn_pairs(words) if by_numbers and words else self._first_features(texts)]
+        if self.letters is not None and words is not None:
+            parts.append(self.letters.fit_transform(words))
         return self._combined(parts)
-
-    def _from_one_count(self, letters: LetterGroups, texts: Sequence[str]) -> list[Any]:
-        """Both parts as each would learn them alone, from one count of the words."""
-        from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
-
-        words = self.vectorizer
-        try:
-            counts = CountVectorizer.fit_transform(words, texts)
-        except ValueError as failure:
-            raise _no_features(words, str(failure)) from failure
-        weights = TfidfTransformer(
-            norm=words.norm, smooth_idf=words.smooth_idf, sublinear_tf=words.sublinear_tf
-        ).fit(counts)
-        words.idf_ = weights.idf_
-        single = [(term, column) for term, column in words.vocabulary_.items() if " " not in term]
-        groups = letters.fit_counts([term for term, _ in single], counts[:, [column for _, column in single]])
-        return [weights.transform(counts), groups]
 
     def transform(self, items: Texts) -> Any:
         """n_items × n_features."""
         texts = self._flat(items)
-        parts = [self.vectorizer.transform(texts)]
-        if self.letters is not None:
-            parts.append(self.letters.transform(texts))
+        by_numbers = _counts_words_and_pairs(self.vectorizer)
+        words = read_words(texts) if by_numbers or self.letters is not None else None
+        parts = [self._count_pairs(words) if by_numbers and words else self.vectorizer.transform(texts)]
+        if self.letters is not None and words is not None:
+            parts.append(self.letters.transform(words))
         return self._combined(parts)
+
+    def _learn_pairs(self, words: Words) -> Any:
+        """What `vectorizer` would learn; it is left as if it had."""
+        if not words.distinct:
+            raise _no_features(self.vectorizer, "empty vocabulary")
+        self._pairs = WordPairs.learn(words, pairs=self.vectorizer.ngram_range[1] == 2)
+        counts = self._pairs.count(words)
+        weights = self._weights().fit(counts)
+        self.vectorizer.vocabulary_ = {term: column for column, term in enumerate(self._pairs.terms)}
+        self.vectorizer.idf_ = weights.idf_
+        return weights.transform(counts)
+
+    def _count_pairs(self, words: Words) -> Any:
+        if self._pairs is None:
+            vocabulary = self.vectorizer.vocabulary_
+            self._pairs = WordPairs(sorted(vocabulary, key=vocabulary.get))
+        weights = self._weights()
+        weights.idf_ = self.vectorizer.idf_
+        return weights.transform(self._pairs.count(words))
+
+    def _weights(self) -> Any:
+        from sklearn.feature_extraction.text import TfidfTransformer
+
+        names = ("norm", "smooth_idf", "sublinear_tf")
+        return TfidfTransformer(**{name: getattr(self.vectorizer, name) for name in names})
 
     def state(self) -> dict[str, Any]:
         """What has to be saved. Vocabularies are bytes: skops takes seconds over a large dict."""
@@ -132,9 +139,12 @@ class TextFeatures:
         vocabulary = vars(vectorizer).pop("vocabulary_", None)
         vars(vectorizer).pop("stop_words_", None)
         letters = self.letters
+        terms = self._pairs.terms if self._pairs is not None else None
+        if terms is None and vocabulary is not None:
+            terms = sorted(vocabulary, key=vocabulary.get)
         return {
             "vectorizer": vectorizer,
-            "vocabulary": _packed(sorted(vocabulary, key=vocabulary.get)) if vocabulary is not None else None,
+            "vocabulary": _packed(terms) if terms is not None else None,
             "letters": {"terms": _packed(letters.terms), "idf": letters.idf} if letters is not None else None,
             "paired": self.paired,
         }
@@ -168,7 +178,7 @@ class TextFeatures:
         return features[0::2] - features[1::2] if self.paired else features
 
 
-_COUNTING_EVERY_WORD: Mapping[str, Any] = {
+_COUNTING: Mapping[str, Any] = {
     "analyzer": "word",
     "binary": False,
     "decode_error": "strict",
@@ -186,18 +196,18 @@ _COUNTING_EVERY_WORD: Mapping[str, Any] = {
     "use_idf": True,
     "vocabulary": None,
 }
-"""Arguments with which a TfidfVectorizer counts the very words whose letter groups are looked at."""
+"""Arguments with which a TfidfVectorizer counts what WordPairs counts."""
 
 
-def _counts_every_word(vectorizer: Any) -> bool:
+def _counts_words_and_pairs(vectorizer: Any) -> bool:
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     if type(vectorizer) is not TfidfVectorizer:
         return False
     given = vectorizer.get_params()
     return bool(
-        given["ngram_range"][0] == 1
-        and all(given[name] == value for name, value in _COUNTING_EVERY_WORD.items())
+        tuple(given["ngram_range"]) in ((1, 1), (1, 2))
+        and all(given[name] == value for name, value in _COUNTING.items())
     )
 
 
@@ -207,15 +217,6 @@ def letter_groups(word: str) -> list[str]:
     padded = f" {word} "
     size = 4 if word.isascii() or not _WITHOUT_SPACES.search(word) else 2
     return [padded[start : start + size] for start in range(max(1, len(padded) - size + 1))]
-
-
-def _word_counts(texts: Sequence[str]) -> tuple[list[str], Any]:
-    """The distinct words of `texts`, and how often each text has each: n_texts × n_words, sparse."""
-    from sklearn.feature_extraction.text import CountVectorizer
-
-    counter = CountVectorizer(token_pattern=WORD_PATTERN)
-    counts = _fitted(counter, texts)
-    return ([str(word) for word in counter.get_feature_names_out()] if counts.shape[1] else []), counts
 
 
 def _fitted(counter: Any, texts: Sequence[str]) -> Any:
