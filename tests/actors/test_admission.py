@@ -7,11 +7,12 @@ import shutil
 from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from potato_ray.actors.admission import Admission
+from potato_ray.actors.controller import RunController
 from potato_ray.backends.base import Placement, Refusal
 from potato_ray.config import ProjectConfig, load
 from potato_ray.errors import StartRefused
@@ -58,8 +59,12 @@ def controller(tmp_path: Path) -> Iterator[Controller]:
         yield Controller(config, registry)
 
 
+def admission(controller: Controller) -> Admission:
+    return Admission(cast(RunController, controller))
+
+
 def enqueue(controller: Controller, request: StartRequest = WANTED) -> Any:
-    return asyncio.run(Admission(controller).enqueue(request))
+    return asyncio.run(admission(controller).enqueue(request))
 
 
 def test_a_repeat_answers_its_run_though_its_scheme_is_gone_since(controller: Controller) -> None:
@@ -98,7 +103,7 @@ def test_the_oldest_run_gets_the_gpu_that_is_given_back_while_the_queue_is_looke
     first, _ = (enqueue(controller, replace(WANTED, idempotency_key=None)) for _ in range(2))
     given_back = Placement("local", "cuda", ("GPU-1",), (0,))
     controller.places = [Refusal("no_gpu_free", "Held by another run.", "Wait.", wait=True), given_back]
-    assert asyncio.run(Admission(controller).admit())
+    assert asyncio.run(admission(controller).admit())
     assert controller.begun == []
-    assert not asyncio.run(Admission(controller).admit())
+    assert not asyncio.run(admission(controller).admit())
     assert controller.begun == [first.run_id]
