@@ -22,7 +22,7 @@ class TimedConnection(H11Protocol):
     _head: asyncio.TimerHandle | None = None
     _stall: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn
         super().connection_made(transport)
         self._expect_head()
 
