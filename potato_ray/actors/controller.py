@@ -350,12 +350,11 @@ class RunController:
         if not self.keep_spare:
             return
         async with self._spare_lock:
-            if self.stopping or not await self._spare_is_wanted():
-                return
             try:
-                await asyncio.to_thread(self.spare.ensure)
-            except OSError as error:
-                logger.warning("no spare worker could be started: %s", error)
+                if not self.stopping and await self._spare_is_wanted():
+                    await asyncio.to_thread(self.spare.ensure)
+            except (OSError, PotatoRayError, sqlite3.OperationalError) as error:
+                logger.warning("no spare worker was started: %s", error)
 
     async def _spare_is_wanted(self) -> bool:
         """Whether a run may take one soon, and no worker holds the machine's memory meanwhile."""

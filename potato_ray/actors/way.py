@@ -255,8 +255,8 @@ class RunWay:
             self._recording.add_done_callback(forget)
 
     async def _finish(self, outcome: Outcome) -> None:
-        await self._recorded()
         if self.run.state != State.FINISHING:
+            await self._recorded()
             await self._change(
                 State.FINISHING,
                 result=dict(outcome.result),
