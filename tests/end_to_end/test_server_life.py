@@ -28,7 +28,7 @@ from potato_ray.registry.states import State
 pytestmark = pytest.mark.ray
 
 HEALTH_WITHIN_S = 1.5
-IDLE_S = 30.0 if os.environ.get("CI") or os.environ.get("POTATO_RAY_LONG") else 8.0
+IDLE_S = 30.0 if os.environ.get("POTATO_RAY_LONG") else 8.0
 Serve = Callable[..., ServerProcess]
 
 
