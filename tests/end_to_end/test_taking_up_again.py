@@ -10,20 +10,28 @@ import sqlite3
 import pytest
 from whole_runs import MakeProject, OpenSession, ended, folder_of, in_step, reader_of, start, wait_until
 
+from potato_ray.config import ProjectConfig
 from potato_ray.job.folder import JobFolder
 from potato_ray.registry.states import State
 
 pytestmark = pytest.mark.ray
 
 
+def left_at_work(config: ProjectConfig, open_own_session: OpenSession) -> str:
+    """The id of a run whose worker waits for `go`, and whose session has been closed meanwhile."""
+    session = open_own_session(config)
+    run_id = start(session, act="wait")
+    wait_until(config, run_id, in_step("rehearsing"))
+    wait_until(config, run_id, lambda run: run.n_unlabeled is not None)
+    session.close()
+    return run_id
+
+
 def test_a_run_goes_on_without_its_session_and_is_followed_to_success(
     make_project: MakeProject, open_own_session: OpenSession
 ) -> None:
     config = make_project()
-    first = open_own_session(config)
-    run_id = start(first, act="wait")
-    wait_until(config, run_id, in_step("rehearsing"))
-    first.close()
+    run_id = left_at_work(config, open_own_session)
     assert reader_of(config).run(run_id).state == State.RUNNING
     (folder_of(config, run_id).path / "go").touch()
     open_own_session(config)
@@ -35,11 +43,8 @@ def test_the_items_of_a_run_are_recorded_to_their_end_by_whoever_takes_it_up(
     make_project: MakeProject, open_own_session: OpenSession
 ) -> None:
     config = make_project()
-    first = open_own_session(config)
-    run_id = start(first, act="wait")
-    wait_until(config, run_id, in_step("rehearsing"))
-    recorded = wait_until(config, run_id, lambda run: run.n_unlabeled is not None)
-    first.close()
+    run_id = left_at_work(config, open_own_session)
+    recorded = reader_of(config).run(run_id)
     with contextlib.closing(sqlite3.connect(config.registry_path)) as registry, registry:
         registry.execute("DELETE FROM potato_ray_run_items WHERE split IN ('test', 'unlabeled')")
         registry.execute("UPDATE potato_ray_runs SET n_test = NULL, n_unlabeled = NULL")
@@ -54,10 +59,7 @@ def test_a_run_whose_processes_are_gone_is_interrupted(
     make_project: MakeProject, open_own_session: OpenSession
 ) -> None:
     config = make_project()
-    first = open_own_session(config)
-    run_id = start(first, act="wait")
-    wait_until(config, run_id, in_step("rehearsing"))
-    first.close()
+    run_id = left_at_work(config, open_own_session)
     kill_launcher(folder_of(config, run_id))
     open_own_session(config)
     run = ended(config, run_id)
