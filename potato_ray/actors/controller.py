@@ -31,6 +31,7 @@ from potato_ray.backends.base import Backend, Directive, Placement
 from potato_ray.backends.making import make_backend
 from potato_ray.config.models import ProjectConfig
 from potato_ray.errors import PotatoRayError, StartRefused
+from potato_ray.job.collection import pass_over_what_is_loaded
 from potato_ray.job.spare import SpareKeeper
 from potato_ray.registry.reading import RegistryReader
 from potato_ray.registry.runs import Run
@@ -172,10 +173,6 @@ class RunController:
         if way is not None and way.run.attempt == attempt:
             await self.write(self.registry.note_progress, run_id, attempt, step, current, total)
 
-    async def store_predictions(self, run_id: str, attempt: int, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Store at most 1,000 predictions of a run that is being finished; a repeat changes nothing."""
-        await self.write_surely(self.registry.store_predictions, run_id, attempt, list(rows))
-
     # --- what the ways of the runs use ------------------------------------------------------------
 
     async def write(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
@@ -235,6 +232,7 @@ class RunController:
             self._ready.set()
         if self.notifier is not None:
             self.notifier.start()
+        pass_over_what_is_loaded()
         self._spawn(self._keep_spare())
         await self._guarded(self._replay, "the stored predictions could not be brought up to date")
         while not self.stopping:

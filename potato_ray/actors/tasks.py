@@ -1,18 +1,15 @@
 """The Ray tasks of a run: build its bundle, supervise its worker, finish it.
 
-None is retried by Ray (max_retries=0): the controller submits a task again where that is safe. Each
-takes the controller's handle and reports to it; the controller alone writes the registry. Numpy and
-what stands on it are imported when a task runs: the controller and the server load this module too.
+None is retried by Ray (max_retries=0): the controller submits a task again where that is safe, and the
+controller alone writes the registry. Numpy and what stands on it are imported when a task runs: the
+controller and the server load this module too.
 """
 
 from __future__ import annotations
 
-import itertools
-import json
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +22,7 @@ from potato_ray.backends.making import make_backend
 from potato_ray.bundle.report import BuildReport
 from potato_ray.bundle.request import BundleRequest
 from potato_ray.config.models import ProjectConfig
-from potato_ray.errors import RunFailed
+from potato_ray.job.collection import pass_over_what_is_loaded
 from potato_ray.job.folder import JobFolder
 from potato_ray.trainers.registry import offered_trainer
 
@@ -36,7 +33,6 @@ logger = logging.getLogger(__name__)
 
 CALL_TIMEOUT_S = 30.0
 AWAY_POLL_S = 0.2
-BATCH_ROWS = 1000
 PROGRESS_EVERY_S = 0.1
 
 
@@ -93,6 +89,8 @@ def warm_up() -> None:
     import potato_ray.bundle.builder
     import potato_ray.scoring.report  # noqa: F401
 
+    pass_over_what_is_loaded()
+
 
 @ray.remote(num_cpus=0, max_retries=0)
 def build_bundle(
@@ -102,6 +100,7 @@ def build_bundle(
     restore_home()
     from potato_ray.bundle.builder import build
 
+    pass_over_what_is_loaded()
     job = JobFolder(folder)
     last = [0.0]
 
@@ -126,9 +125,6 @@ def supervise_run(
 
 @ray.remote(num_cpus=0, max_retries=0)
 def finish_run(
-    controller: Any,
-    run_id: str,
-    attempt: int,
     folder: str,
     trainer: str,
     seed: int,
@@ -136,44 +132,29 @@ def finish_run(
     same_splits: bool,
     blind: str,
 ) -> dict[str, Any]:
-    """Score the held-out predictions, and send every prediction to the registry in batches.
+    """Score the held-out predictions of the run in `folder`, and leave what illustrates the scores there.
 
-    Answers `scores`, `n_predictions`, and `warnings`: one for a score on few items, and one for each file
-    beside the scores that could not be written.
+    Answers `scores` and `warnings`: one for a score on few items, and one for each file beside the scores
+    that could not be written.
     """
     restore_home()
     from potato_ray.scoring.report import few_items_warning, score_run
 
+    pass_over_what_is_loaded()
     job = JobFolder(folder)
     kind = offered_trainer(trainer)
-    # Storing waits for the controller most of the time, and scoring computes.
-    with ThreadPoolExecutor(1, thread_name_prefix="predictions") as beside:
-        stored = beside.submit(
-            _store_predictions, Messenger(controller, patience_s=60.0), run_id, attempt, job
-        )
-        scores = score_run(
-            job.bundle,
-            job.predictions,
-            selects_on_val=kind is not None and kind.selects_on_val,
-            seed=seed,
-            previous=previous,
-            scored_as=kind.scored_as if kind is not None else None,
-            same_splits=same_splits,
-            blind=blind,
-        )
-        n_predictions = stored.result()
+    scores = score_run(
+        job.bundle,
+        job.predictions,
+        selects_on_val=kind is not None and kind.selects_on_val,
+        seed=seed,
+        previous=previous,
+        scored_as=kind.scored_as if kind is not None else None,
+        same_splits=same_splits,
+        blind=blind,
+    )
     few = few_items_warning(scores.headline)
-    warnings = [*([few] if few else []), *_illustrate(scores, job)]
-    return {"scores": scores.as_json(), "n_predictions": n_predictions, "warnings": warnings}
-
-
-def _store_predictions(messenger: Messenger, run_id: str, attempt: int, job: JobFolder) -> int:
-    """Send every prediction to the registry; how many there are."""
-    n_predictions = 0
-    for batch in _batches(_predictions(job.predictions)):
-        messenger.call("store_predictions", run_id, attempt, batch)
-        n_predictions += len(batch)
-    return n_predictions
+    return {"scores": scores.as_json(), "warnings": [*([few] if few else []), *_illustrate(scores, job)]}
 
 
 def _illustrate(scores: RunScores, job: JobFolder) -> list[str]:
@@ -198,21 +179,3 @@ def _illustrate(scores: RunScores, job: JobFolder) -> list[str]:
             reason = (str(error).splitlines() or [""])[0]
             warnings.append(f"The run's {name} could not be written: {type(error).__name__}: {reason}")
     return warnings
-
-
-def _predictions(path: Path) -> Iterator[dict[str, Any]]:
-    with path.open(encoding="utf-8") as handle:
-        for number, line in enumerate(handle, start=1):
-            try:
-                yield json.loads(line)
-            except ValueError:
-                raise RunFailed(
-                    f"Line {number} of predictions.jsonl is no JSON.",
-                    code="no_result",
-                    next_step="Start the run again; if it happens again, look at the worker's stderr.log.",
-                ) from None
-
-
-def _batches(rows: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    while batch := list(itertools.islice(rows, BATCH_ROWS)):
-        yield batch

@@ -19,6 +19,7 @@ from potato_ray.actors import tasks
 from potato_ray.actors.building import Building
 from potato_ray.actors.embedded import gpu_resource
 from potato_ray.actors.failures import answer_of, forget, task_failure
+from potato_ray.actors.finishing import Finishing
 from potato_ray.backends.base import Job, Outcome, Placement
 from potato_ray.errors import Cancelled, PotatoRayError, ProjectUnwritable, RunFailed
 from potato_ray.job.folder import JobFolder
@@ -26,7 +27,6 @@ from potato_ray.registry.pruning import Pruning
 from potato_ray.registry.runs import Run
 from potato_ray.registry.states import State
 from potato_ray.run_log import write_log
-from potato_ray.writeback import Publication
 
 if TYPE_CHECKING:
     from potato_ray.actors.controller import RunController
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_SUPERVISORS = 5
-MAX_FINISHES = 3
 SUPERVISE_AGAIN_AFTER_S = 1.0
 CANCEL_OVERDUE_S = 15.0
 """How long after the grace a cancelled run is ended here, whatever the supervising task does."""
@@ -49,6 +48,7 @@ class RunWay:
         self.placement = placement
         self.job = JobFolder(controller.run_folder(run.run_id))
         self.building = Building(controller, run, placement)
+        self.finishing = Finishing(controller, run)
         self.cancelled = False
         self.listening = asyncio.Lock()
         self._recording: asyncio.Future[None] | None = None
@@ -268,53 +268,16 @@ class RunWay:
             raise Cancelled("The run was cancelled just as its worker finished.")
         self.controller.worker_ended()
         await self._step("scoring on the held-out items")
-        finished = await self._scored()
+        same_splits = not await asyncio.to_thread(self.building.split_changes)
+        finished = await self.finishing.scored(same_splits)
         await self._warn(finished["warnings"])
         await self._step("writing predictions back")
-        report = await self._published(finished["scores"])
-        await self._end(State.SUCCESS, scores=finished["scores"], writeback=report)
+        report = await self.finishing.published(finished["scores"])
+        await self._warn(report.warnings)
+        await self._end(State.SUCCESS, scores=finished["scores"], writeback=report.as_json())
         pruning = Pruning(self.controller.registry, self.controller.config.model_training.retain_runs)
         while not self.controller.stopping and not await self.controller.write_surely(pruning.step):
             pass
-
-    async def _scored(self) -> dict[str, Any]:
-        training = self.controller.config.model_training
-        before = await asyncio.to_thread(self.controller.reader.previous_success, self.run.run_id)
-        same_splits = not await asyncio.to_thread(self.building.split_changes)
-        for attempt in range(1, MAX_FINISHES + 1):
-            reference = tasks.finish_run.remote(
-                ray.get_runtime_context().current_actor,
-                self.run.run_id,
-                self.run.attempt,
-                str(self.job.path),
-                self.run.trainer,
-                self.run.split_seed,
-                before[1] if before else None,
-                same_splits,
-                training.writeback.score_blind_only,
-            )
-            try:
-                return dict(await answer_of(reference))
-            except ray.exceptions.RayTaskError as error:
-                raise task_failure(error, "backend_failed", "scoring the run") from error
-            except ray.exceptions.RayError as error:
-                if attempt == MAX_FINISHES:
-                    raise task_failure(error, "backend_failed", "scoring the run") from error
-        raise AssertionError("unreachable: the loop returns or raises")
-
-    async def _published(self, scores: Mapping[str, Any]) -> dict[str, Any]:
-        publication = await self.controller.write_surely(
-            Publication,
-            self.controller.registry,
-            self.run.run_id,
-            self.run.attempt,
-            self.controller.writeback_settings(),
-            scores.get("headline"),
-        )
-        await self.controller.write_steps(publication.step)
-        report = publication.report()
-        await self._warn(report.warnings)
-        return report.as_json()
 
     async def _fail(self, error: PotatoRayError) -> None:
         await asyncio.to_thread(self._stop_what_runs)

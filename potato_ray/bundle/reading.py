@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from potato_ray.bundle.split_names import ALL
 
@@ -15,6 +15,13 @@ LABELS = "labels.json"
 VERSION = 1
 
 _CHUNK = 1 << 20
+
+
+class Labelled(NamedTuple):
+    """The target of each item of a split, and the items with an answer that began as a pre-label."""
+
+    targets: dict[str, Any]
+    seeded: frozenset[str]
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
@@ -35,11 +42,19 @@ def read_rows(folder: Path, split: str) -> Iterator[dict[str, Any]]:
 
 def targets_of(folder: Path, split: str, scheme_name: str) -> dict[str, Any]:
     """The target of each item of a split that has one; an item with several rows is there once."""
+    return read_labelled(folder, split, scheme_name).targets
+
+
+def read_labelled(folder: Path, split: str, scheme_name: str) -> Labelled:
+    """The same, and which items of the split began as a pre-label, in one pass."""
     targets: dict[str, Any] = {}
+    seeded: set[str] = set()
     for row in read_rows(folder, split):
         if scheme_name in row.get("targets", {}):
             targets.setdefault(row["instance_id"], row["targets"][scheme_name])
-    return targets
+        if row.get("seeded"):
+            seeded.add(row["instance_id"])
+    return Labelled(targets, frozenset(seeded))
 
 
 def items_of(folder: Path) -> dict[str, list[str]]:
@@ -47,11 +62,6 @@ def items_of(folder: Path) -> dict[str, list[str]]:
     return {
         split: list(dict.fromkeys(row["instance_id"] for row in read_rows(folder, split))) for split in ALL
     }
-
-
-def seeded_items(folder: Path, split: str) -> frozenset[str]:
-    """The items of a split for which an annotator's answer began as a pre-label."""
-    return frozenset(row["instance_id"] for row in read_rows(folder, split) if row.get("seeded"))
 
 
 def split_file(split: str) -> str:

@@ -13,6 +13,8 @@ from potato_ray.job.bundle_files import PREDICTED, BundleFiles
 from potato_ray.job.event_log import clean
 from potato_ray.trainers.base import Prediction, Reporter, Row, Trainer, TrainerError
 
+_encode = json.JSONEncoder(ensure_ascii=True, allow_nan=False).encode
+
 
 class PredictionFile:
     """Predicts every split but train and writes one line a prediction.
@@ -62,7 +64,7 @@ class PredictionFile:
             "payload": payload,
             "confidence": confidence,
         }
-        return json.dumps(body, ensure_ascii=True, allow_nan=False) + "\n"
+        return _encode(body) + "\n"
 
     def _progress(self, count: int, total: int, started: float) -> None:
         if count % 64 and count < total:

@@ -10,6 +10,7 @@ import sys
 from typing import Any, Mapping
 
 from potato_ray.job.bundle_files import TRAIN, BundleFiles
+from potato_ray.job.collection import pass_over_what_is_loaded
 from potato_ray.job.device import choose_device
 from potato_ray.job.event_log import EventLog
 from potato_ray.job.folder import JobFolder
@@ -39,6 +40,7 @@ class Training:
         self.reporter.status("starting", "loading the trainer")
         kind = require_trainer(self.spec.trainer)
         self._import_packages(kind)
+        pass_over_what_is_loaded()
         self.reporter.status("loading", "reading the bundle")
         bundle = BundleFiles(self.folder.path / self.spec.bundle_dir)
         self._check_modality(bundle, kind)

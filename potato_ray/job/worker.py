@@ -21,6 +21,7 @@ from typing import Any, NoReturn, Sequence
 
 from potato_ray.job import child
 from potato_ray.job.claim import LaunchFailed, open_logs, read_spec
+from potato_ray.job.collection import pass_over_what_is_loaded
 from potato_ray.job.event_log import EventLog
 from potato_ray.job.events import EXIT_CANCELLED, EXIT_FINISHED
 from potato_ray.job.failures import Failure, explain
@@ -105,6 +106,7 @@ def _wait_for_job(trainers: Sequence[str]) -> JobFolder:
                 importlib.import_module(module)
         except Exception:  # noqa: BLE001 - the run that needs it will say it better
             traceback.print_exc()
+    pass_over_what_is_loaded()
     os.write(1, b"ready\n")
     line = sys.stdin.buffer.readline()
     if not line:

@@ -333,6 +333,10 @@ class Registry:
             total += len(chunk)
         return total
 
+    def store_lines(self, run_id: str, attempt: int, lines: bytes, first: int) -> int:
+        """The same for whole lines of predictions.jsonl, of which the first has the number `first`."""
+        return self.store_predictions(run_id, attempt, items.read_lines(lines, first))
+
     def forced_train(self) -> dict[str, str]:
         """The items that go to train once labelled, with the reason: pinned or corrected."""
         return items.forced_train(self._connection)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from potato_ray.bundle.reading import read_manifest, seeded_items, targets_of
+from potato_ray.bundle.reading import read_labelled, read_manifest, targets_of
 from potato_ray.bundle.split_names import HELD_OUT
 from potato_ray.errors import RunFailed
 from potato_ray.scoring import mistakes, pictures
@@ -124,19 +124,21 @@ class _Scorer:
     def __init__(
         self, bundle: Path, scheme: Mapping[str, Any], said: Mapping[str, Prediction], seed: int
     ) -> None:
-        self.bundle, self.scheme, self.said, self.seed = bundle, scheme, said, seed
+        self.scheme, self.said, self.seed = scheme, said, seed
         self.train = list(targets_of(bundle, "train", scheme["name"]).values())
-        self.targets = {split: targets_of(bundle, split, scheme["name"]) for split in HELD_OUT}
+        self.held_out = {split: read_labelled(bundle, split, scheme["name"]) for split in HELD_OUT}
 
     def seeded(self) -> frozenset[str]:
         """The held-out items whose label began as a pre-label."""
-        return frozenset[str]().union(*(seeded_items(self.bundle, split) for split in HELD_OUT))
+        return frozenset[str]().union(*(each.seeded for each in self.held_out.values()))
 
     def splits(self, without: Set[str]) -> dict[str, SplitScores]:
         """The scores of each split that has items left."""
         found: dict[str, SplitScores] = {}
         for number, split in enumerate(HELD_OUT):
-            kept = {item: target for item, target in self.targets[split].items() if item not in without}
+            kept = {
+                item: target for item, target in self.held_out[split].targets.items() if item not in without
+            }
             if kept:
                 rng = np.random.default_rng([self.seed, number])
                 found[split] = score_split(kept, self.said, self.scheme, self.train, rng)

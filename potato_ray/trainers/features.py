@@ -109,20 +109,18 @@ class TextFeatures:
         return self._combined(parts)
 
     def _learn_pairs(self, words: Words) -> Any:
-        """What `vectorizer` would learn; it is left as if it had."""
+        """What `vectorizer` would learn, but for its vocabulary: that is made when the model is loaded."""
         if not words.distinct:
             raise _no_features(self.vectorizer, "empty vocabulary")
         self._pairs = WordPairs.learn(words, pairs=self.vectorizer.ngram_range[1] == 2)
         counts = self._pairs.count(words)
         weights = self._weights().fit(counts)
-        self.vectorizer.vocabulary_ = {term: column for column, term in enumerate(self._pairs.terms)}
         self.vectorizer.idf_ = weights.idf_
         return weights.transform(counts)
 
     def _count_pairs(self, words: Words) -> Any:
         if self._pairs is None:
-            vocabulary = self.vectorizer.vocabulary_
-            self._pairs = WordPairs(sorted(vocabulary, key=vocabulary.get))
+            raise TrainerError("fit_failed", "There are no features yet.", "Call fit_transform first.")
         weights = self._weights()
         weights.idf_ = self.vectorizer.idf_
         return weights.transform(self._pairs.count(words))
@@ -138,26 +136,31 @@ class TextFeatures:
         vectorizer = copy.copy(self.vectorizer)
         vocabulary = vars(vectorizer).pop("vocabulary_", None)
         vars(vectorizer).pop("stop_words_", None)
-        letters = self.letters
-        terms = self._pairs.terms if self._pairs is not None else None
-        if terms is None and vocabulary is not None:
-            terms = sorted(vocabulary, key=vocabulary.get)
+        letters, pairs = self.letters, self._pairs
+        terms = sorted(vocabulary, key=vocabulary.get) if vocabulary is not None and pairs is None else None
         return {
             "vectorizer": vectorizer,
             "vocabulary": _packed(terms) if terms is not None else None,
+            "pairs": {"words": _packed(pairs.words), "pairs": pairs.pairs} if pairs is not None else None,
             "letters": {"terms": _packed(letters.terms), "idf": letters.idf} if letters is not None else None,
             "paired": self.paired,
         }
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> TextFeatures:
-        """The features that `state` described."""
-        vectorizer, letters = state["vectorizer"], None
-        if state["vocabulary"] is not None:
-            vectorizer.vocabulary_ = {term: n for n, term in enumerate(_unpacked(state["vocabulary"]))}
+        """The features that `state` described; the vectorizer is whole, for use without us."""
+        vectorizer, letters, pairs = state["vectorizer"], None, None
+        terms = _unpacked(state["vocabulary"]) if state["vocabulary"] is not None else None
+        if state["pairs"] is not None:
+            pairs = WordPairs(_unpacked(state["pairs"]["words"]), state["pairs"]["pairs"])
+            terms = pairs.terms()
+        if terms is not None:
+            vectorizer.vocabulary_ = {term: n for n, term in enumerate(terms)}
         if state["letters"] is not None:
             letters = LetterGroups(_unpacked(state["letters"]["terms"]), state["letters"]["idf"])
-        return cls(vectorizer, letters, bool(state["paired"]))
+        features = cls(vectorizer, letters, bool(state["paired"]))
+        features._pairs = pairs
+        return features
 
     def _first_features(self, texts: Sequence[str]) -> Any:
         try:

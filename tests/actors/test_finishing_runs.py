@@ -1,4 +1,4 @@
-"""Finishing a run: scores and predictions count, and what illustrates them cannot fail it."""
+"""Finishing a run: its scores count, and what illustrates them cannot fail it."""
 
 from __future__ import annotations
 
@@ -13,26 +13,6 @@ from potato_ray.job.folder import JobFolder
 
 TRUTH = {"a": "good", "b": "bad", "c": "good", "d": "bad"}
 SCHEME = {"name": "tone", "annotation_type": "radio", "kind": "nominal", "labels": ["bad", "good"]}
-
-
-class Stored:
-    """Stands for the messenger; keeps what was sent to the registry."""
-
-    def __init__(self) -> None:
-        self.rows: list[dict[str, Any]] = []
-
-    def __call__(self, controller: object, patience_s: float) -> Stored:
-        return self
-
-    def call(self, method: str, run_id: str, attempt: int, rows: list[dict[str, Any]]) -> None:
-        assert method == "store_predictions"
-        self.rows += rows
-
-
-@pytest.fixture
-def stored(monkeypatch: pytest.MonkeyPatch) -> Stored:
-    monkeypatch.setattr(tasks, "Messenger", messenger := Stored())
-    return messenger
 
 
 @pytest.fixture
@@ -63,19 +43,15 @@ def write_lines(path: Path, rows: list[dict[str, Any]]) -> None:
 
 def finish(job: JobFolder) -> dict[str, Any]:
     arguments = (str(job.path), "sklearn-text", 0, None, True, "report")
-    answer: dict[str, Any] = tasks.finish_run._function(object(), "r", 1, *arguments)
+    answer: dict[str, Any] = tasks.finish_run._function(*arguments)
     return answer
 
 
-def test_a_finished_run_has_its_scores_its_predictions_and_what_illustrates_them(
-    job: JobFolder, stored: Stored
-) -> None:
+def test_a_finished_run_has_its_scores_and_what_illustrates_them(job: JobFolder) -> None:
     finished = finish(job)
     assert finished["scores"]["headline"]["split"] == "val"
-    assert finished["n_predictions"] == 4
     [warning] = finished["warnings"]
     assert warning.startswith("The held-out score rests on 4 items")
-    assert len(stored.rows) == 4
     assert json.loads(job.mistakes.read_text())
     names = {path.name for path in job.artifacts.iterdir()}
     assert {"val_confusion_matrix.svg", "curves.svg"} < names
@@ -90,13 +66,11 @@ def test_a_finished_run_has_its_scores_its_predictions_and_what_illustrates_them
     ],
 )
 def test_a_picture_that_fails_is_a_warning_of_a_run_that_succeeds(
-    job: JobFolder, stored: Stored, monkeypatch: pytest.MonkeyPatch, failing: str, named: str
+    job: JobFolder, monkeypatch: pytest.MonkeyPatch, failing: str, named: str
 ) -> None:
     def fail(*_: object) -> None:
-        assert len(stored.rows) == 4, "the predictions are stored before"
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(failing, fail)
     _, warning = finish(job)["warnings"]
     assert warning.startswith(f"The run's {named} could not be written: OSError: [Errno 28] No space left")
-    assert len(stored.rows) == 4

@@ -7,7 +7,7 @@ import sqlite3
 import pytest
 from recorded_items import items_of
 
-from potato_ray.errors import NotFound
+from potato_ray.errors import NotFound, RunFailed
 from potato_ray.registry import NewRun, Registry, RegistryReader, State, StoredPrediction
 
 
@@ -120,6 +120,28 @@ def test_lines_of_predictions_jsonl_are_taken_as_they_are(registry, reader, run_
     line = {"instance_id": 7, "schema_name": "s", "payload": {"value": 2.5}, "confidence": float("nan")}
     registry.store_predictions(run.run_id, 1, [line])
     assert list(reader.predictions(run.run_id)) == [StoredPrediction("7", "s", {"value": 2.5}, None)]
+
+
+def test_predictions_are_stored_as_their_file_has_them(registry, reader, run_in):
+    run = run_in(State.FINISHING)
+    line = b'{"instance_id": "%s", "schema_name": "s", "payload": {"label": "x"}, "confidence": 0.5}\n'
+    assert registry.store_lines(run.run_id, 1, line % b"a" + line % b"b", first=1) == 2
+    assert list(reader.predictions(run.run_id)) == [
+        StoredPrediction(i, "s", {"label": "x"}, 0.5) for i in "ab"
+    ]
+
+
+@pytest.mark.parametrize("torn", [b'{"a": 1\n"b": 2}\n', b"{}, {}\n{\n", b"{}\n\n"])
+def test_a_torn_line_of_predictions_is_named(registry, run_in, torn):
+    with pytest.raises(RunFailed, match=r"[Ll]ine") as failed:
+        registry.store_lines(run_in(State.FINISHING).run_id, 1, torn, first=1001)
+    assert failed.value.code == "no_result"
+
+
+@pytest.mark.parametrize("foreign", [b"3\n", b"[]\n", b"{}\n", b'{"instance_id": "a", "schema_name": "s"}\n'])
+def test_a_line_that_is_no_prediction_is_refused(registry, run_in, foreign):
+    with pytest.raises(RunFailed, match="no prediction"):
+        registry.store_lines(run_in(State.FINISHING).run_id, 1, foreign, first=1)
 
 
 def test_the_previous_success_is_the_newest_earlier_success_on_the_same_scheme(registry, reader, run_in):

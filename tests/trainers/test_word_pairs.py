@@ -28,12 +28,13 @@ def test_the_features_are_those_of_the_vectorizer(learnt: list[str], others: lis
             features.fit_transform(one_each(learnt))
         return
     ours, theirs = features.fit_transform(one_each(learnt)), plain.fit_transform(learnt)
-    columns = [features.vectorizer.vocabulary_[term] for term in plain.get_feature_names_out()]
+    loaded = TextFeatures.from_state(features.state()).vectorizer
+    columns = [loaded.vocabulary_[term] for term in plain.get_feature_names_out()]
     assert ours.shape == theirs.shape
     np.testing.assert_allclose(ours[:, columns].toarray(), theirs.toarray(), atol=1e-12)
     there = features.transform(one_each(others))
     np.testing.assert_allclose(there[:, columns].toarray(), plain.transform(others).toarray(), atol=1e-12)
-    np.testing.assert_allclose(features.vectorizer.transform(others).toarray(), there.toarray(), atol=1e-12)
+    np.testing.assert_allclose(loaded.transform(others).toarray(), there.toarray(), atol=1e-12)
 
 
 @given(learnt=TEXTS.filter(lambda texts: any(text.strip() for text in texts)), others=TEXTS)

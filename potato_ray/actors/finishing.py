@@ -1,0 +1,94 @@
+"""The last part of a run's way: its scores, its predictions in the registry, and the write-back."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import ray.exceptions
+
+from potato_ray.actors import tasks
+from potato_ray.actors.failures import answer_of, forget, task_failure
+from potato_ray.job.folder import JobFolder
+from potato_ray.registry.runs import Run
+from potato_ray.writeback import Publication, WritebackReport
+
+if TYPE_CHECKING:
+    from potato_ray.actors.controller import RunController
+
+logger = logging.getLogger(__name__)
+
+MAX_FINISHES = 3
+LINES_AT_ONCE = 1000
+
+
+class Finishing:
+    """Finishes one attempt of a run whose worker has ended well. Each part may be done again."""
+
+    def __init__(self, controller: RunController, run: Run) -> None:
+        self.controller = controller
+        self.run = run
+        self.job = JobFolder(controller.run_folder(run.run_id))
+
+    async def scored(self, same_splits: bool) -> dict[str, Any]:
+        """Score the run and, beside that, store its predictions; what tasks.finish_run answers.
+
+        `same_splits` False: the study was split in another way before. Raises RunFailed.
+        """
+        storing = asyncio.ensure_future(self._store_predictions())
+        try:
+            finished = await self._finished(same_splits)
+            await storing
+        finally:
+            storing.cancel()
+            storing.add_done_callback(forget)
+        return finished
+
+    async def _store_predictions(self) -> None:
+        """Every line of predictions.jsonl goes into the registry, in parts between which others write."""
+        registry, stored = self.controller.registry, 0
+        with await asyncio.to_thread(self.job.predictions.open, "rb") as handle:
+            while lines := await asyncio.to_thread(lambda: list(itertools.islice(handle, LINES_AT_ONCE))):
+                text = b"".join(lines)
+                await self.controller.write_surely(
+                    registry.store_lines, self.run.run_id, self.run.attempt, text, stored + 1
+                )
+                stored += len(lines)
+
+    async def _finished(self, same_splits: bool) -> dict[str, Any]:
+        training = self.controller.config.model_training
+        previous = await asyncio.to_thread(self.controller.reader.previous_success, self.run.run_id)
+        for attempt in range(1, MAX_FINISHES + 1):
+            reference = tasks.finish_run.remote(
+                str(self.job.path),
+                self.run.trainer,
+                self.run.split_seed,
+                previous[1] if previous else None,
+                same_splits,
+                training.writeback.score_blind_only,
+            )
+            try:
+                return dict(await answer_of(reference))
+            except ray.exceptions.RayTaskError as error:
+                raise task_failure(error, "backend_failed", "scoring the run") from error
+            except ray.exceptions.RayError as error:
+                if attempt == MAX_FINISHES:
+                    raise task_failure(error, "backend_failed", "scoring the run") from error
+                logger.warning("run %s: its scoring was lost (%s)", self.run.run_id, type(error).__name__)
+        raise AssertionError("unreachable: the loop returns or raises")
+
+    async def published(self, scores: Mapping[str, Any]) -> WritebackReport:
+        """Write the predictions back; one that was cut off goes on where it stopped."""
+        publication = await self.controller.write_surely(
+            Publication,
+            self.controller.registry,
+            self.run.run_id,
+            self.run.attempt,
+            self.controller.writeback_settings(),
+            scores.get("headline"),
+        )
+        await self.controller.write_steps(publication.step)
+        return publication.report()
