@@ -49,15 +49,19 @@ _NVRTC_TEXT = "failed to open libnvrtc-builtins"
 
 @dataclass(frozen=True)
 class Failure:
-    """The fields of an error event, and the worker's exit code."""
+    """The fields of an error event, and the worker's exit code.
+
+    A full disk has an exit code of its own, because the event may not have been written.
+    """
 
     code: str
     message: str
     next_step: str
+    disk_full: bool = False
 
     @property
     def exit_code(self) -> int:
-        if self.message == DISK_FULL:
+        if self.disk_full:
             return EXIT_DISK_FULL
         return _EXIT_CODES.get(self.code, EXIT_UNEXPECTED)
 
@@ -90,7 +94,7 @@ def _known(error: BaseException, trainer: str) -> Failure | None:
             "missing_dependency", message, "Install or repair that package in the worker's Python."
         )
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return Failure("fit_failed", DISK_FULL, DISK_ADVICE)
+        return Failure("fit_failed", DISK_FULL, DISK_ADVICE, disk_full=True)
     return None
 
 
