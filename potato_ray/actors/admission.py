@@ -63,7 +63,7 @@ class Admission:
         """Start waiting runs while there is room. True when one waits for a place."""
         full = set[str]()
         for run in await self.controller.write(self.registry.queued):
-            if self.controller.busy >= self._training.max_concurrent_runs or self.controller.stopping:
+            if self.controller.busy >= self._training.max_concurrent_runs or self._closed():
                 break
             try:
                 await self._try_to_start(run, full)
@@ -92,6 +92,8 @@ class Admission:
             await self._wait_for_place(run, placement)
             full.add(run.backend)
             return
+        if self._closed():
+            return  # the queue was held while a place was looked for
         begun = await self.controller.write(
             self.registry.begin,
             run.run_id,
@@ -100,6 +102,9 @@ class Admission:
         )
         if begun is not None:
             self.controller.follow(begun, placement)
+
+    def _closed(self) -> bool:
+        return self.controller.stopping or self.controller.holding
 
     async def _wait_for_place(self, run: Run, refusal: Refusal) -> None:
         """Say in the step line what the run waits for. Raises PotatoRayError when waiting does not help."""

@@ -21,6 +21,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+import ray
+
 import potato_ray
 from potato_ray.actors.admission import Admission
 from potato_ray.actors.embedded import restore_home
@@ -31,8 +33,9 @@ from potato_ray.backends.base import Backend, Directive, Placement
 from potato_ray.backends.making import make_backend
 from potato_ray.config.models import ProjectConfig
 from potato_ray.errors import PotatoRayError, StartRefused
-from potato_ray.job.collection import pass_over_what_is_loaded
+from potato_ray.job.collection import collect_seldom, pass_over_what_is_loaded
 from potato_ray.job.spare import SpareKeeper
+from potato_ray.registry.pruning import Pruning
 from potato_ray.registry.reading import RegistryReader
 from potato_ray.registry.runs import Run
 from potato_ray.registry.states import State
@@ -70,7 +73,7 @@ class RunController:
         self._wake = asyncio.Event()
         self._ready = asyncio.Event()
         self.stopping = False
-        self._holding = False
+        self.holding = False
         self.admission = Admission(self)
         self.notifier = (
             Notifier(notify, self.registry, self.write_surely, partial(page_of, config)) if notify else None
@@ -124,8 +127,12 @@ class RunController:
         return withdrawal.removed
 
     async def hold_queue(self) -> None:
-        """Let no waiting run begin any more: the end is near, and what waits is for the next controller."""
-        self._holding = True
+        """Let no waiting run begin any more: the end is near, and what waits is for the next controller.
+
+        When this answers, a run that was just about to begin has begun, and is seen as such.
+        """
+        self.holding = True
+        await self.write(lambda: None)  # behind a `begin` that is under way
 
     async def stop(self) -> None:
         """Take no more runs and let go of those under way: their launchers go on without us.
@@ -168,10 +175,10 @@ class RunController:
         return asdict(Directive(cancel=way.cancelled, grace_s=self.config.model_training.grace_seconds))
 
     async def note_progress(self, run_id: str, attempt: int, step: str, current: int, total: int) -> None:
-        """The step line and progress of a build."""
+        """The step line and progress of a build; of several that come too quickly the newest counts."""
         way = self._ways.get(run_id)
         if way is not None and way.run.attempt == attempt:
-            await self.write(self.registry.note_progress, run_id, attempt, step, current, total)
+            await way.note_progress(step, current, total)
 
     # --- what the ways of the runs use ------------------------------------------------------------
 
@@ -182,13 +189,20 @@ class RunController:
 
     async def write_surely(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         """The same for what must not be lost: waits while the registry is locked or cannot be written."""
+        failures = 0
         while True:
             try:
-                return await self.write(function, *args, **kwargs)
+                written = await self.write(function, *args, **kwargs)
             except (PotatoRayError, sqlite3.OperationalError) as error:
                 if self.stopping or not passes_by_itself(error):
                     raise
-                logger.warning("the registry could not be written, trying again: %s", error)
+                if not failures:
+                    logger.warning("the registry could not be written, trying again: %s", error)
+                failures += 1
+            else:
+                if failures:
+                    logger.info("the registry was written at the %d. time", failures + 1)
+                return written
             await asyncio.sleep(WRITE_AGAIN_AFTER_S)
 
     async def write_steps(self, step: Callable[[], bool]) -> None:
@@ -219,8 +233,7 @@ class RunController:
 
     async def _live(self) -> None:
         try:
-            await self.write(self.registry.open)
-            await self._reconcile()
+            await self._take_up()
         except PotatoRayError as error:
             self._broken = error
             return
@@ -233,14 +246,28 @@ class RunController:
         if self.notifier is not None:
             self.notifier.start()
         pass_over_what_is_loaded()
+        collect_seldom()
         self._spawn(self._keep_spare())
         await self._guarded(self._replay, "the stored predictions could not be brought up to date")
         while not self.stopping:
             self._wake.clear()
             waits: bool | None = False
-            if not self._holding:
+            if not self.holding:
                 waits = await self._guarded(self.admission.admit, "the queue could not be looked at")
             await self._sleep_until_woken(60.0 if waits is False else PLACE_AGAIN_AFTER_S)
+
+    async def _take_up(self) -> None:
+        """Open the registry and reconcile it. Restarted by Ray, wait for one that is locked."""
+        while True:
+            try:
+                await self.write(self.registry.open)
+                await self._reconcile()
+                return
+            except (PotatoRayError, sqlite3.OperationalError) as error:
+                if not _is_restarted() or self.stopping or not passes_by_itself(error):
+                    raise
+                logger.warning("the registry cannot be taken up yet: %s", error)
+            await asyncio.sleep(WRITE_AGAIN_AFTER_S)
 
     async def _guarded(self, work: Callable[[], Awaitable[T]], trouble: str) -> T | None:
         """Do a part of the controller's life; a failure is logged, and does not end that life."""
@@ -263,6 +290,12 @@ class RunController:
         while not await self.write_surely(replaying.step) and not self.stopping:
             pass
 
+    async def _prune(self) -> None:
+        """Forget old runs and what newer ones have replaced, a chunk at a time between other writes."""
+        pruning = Pruning(self.registry, self.config.model_training.retain_runs)
+        while not self.stopping and not await self.write_surely(pruning.step):
+            pass
+
     async def _sleep_until_woken(self, at_most_s: float) -> None:
         try:
             await asyncio.wait_for(self._wake.wait(), at_most_s)
@@ -272,7 +305,7 @@ class RunController:
     async def _reconcile(self) -> None:
         """Take up every unfinished run where the registry left it. Nothing is guessed."""
         for run in await self.write(self.registry.unfinished):
-            if run.state in (State.QUEUED, State.OFFERED):
+            if run.state in (State.QUEUED, State.OFFERED) or run.run_id in self._ways:
                 continue
             if run.state == State.BUILDING:
                 await self._requeue(run)
@@ -309,6 +342,8 @@ class RunController:
                 logger.exception("run %s: its end could not be recorded", run_id)
         finally:
             self._ways.pop(run_id, None)
+            if way.run.state == State.SUCCESS:
+                self._spawn(self._guarded(self._prune, "old runs could not be pruned"))
             self._spawn(self._release_when_gone(run_id, way.run.attempt, way.run.backend))
             self._spawn(self._keep_spare())
             self.wake()
@@ -361,3 +396,8 @@ class RunController:
             return False
         # Its start would slow the finish down that somebody waits for; a run that waits is worth it.
         return State.FINISHING not in states or bool(await self.write(self.registry.queued))
+
+
+def _is_restarted() -> bool:
+    """Whether Ray has started this actor again after its process was lost."""
+    return ray.is_initialized() and bool(ray.get_runtime_context().was_current_actor_reconstructed)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import ray.exceptions
 
 from potato_ray.actors import tasks
 from potato_ray.actors.failures import answer_of, forget, task_failure
+from potato_ray.errors import RunFailed
 from potato_ray.job.folder import JobFolder
 from potato_ray.registry.runs import Run
 from potato_ray.writeback import Publication, WritebackReport
@@ -49,14 +51,16 @@ class Finishing:
 
     async def _store_predictions(self) -> None:
         """Every line of predictions.jsonl goes into the registry, in parts between which others write."""
-        registry, stored = self.controller.registry, 0
-        with await asyncio.to_thread(self.job.predictions.open, "rb") as handle:
-            while lines := await asyncio.to_thread(lambda: list(itertools.islice(handle, LINES_AT_ONCE))):
-                text = b"".join(lines)
-                await self.controller.write_surely(
-                    registry.store_lines, self.run.run_id, self.run.attempt, text, stored + 1
-                )
-                stored += len(lines)
+        parts, stored = _parts(self.job.predictions), 0
+        while lines := await asyncio.to_thread(next, parts, None):
+            await self.controller.write_surely(
+                self.controller.registry.store_lines,
+                self.run.run_id,
+                self.run.attempt,
+                b"".join(lines),
+                stored + 1,
+            )
+            stored += len(lines)
 
     async def _finished(self, same_splits: bool) -> dict[str, Any]:
         training = self.controller.config.model_training
@@ -92,3 +96,18 @@ class Finishing:
         )
         await self.controller.write_steps(publication.step)
         return publication.report()
+
+
+def _parts(path: Path) -> Iterator[list[bytes]]:
+    """The lines of a file, LINES_AT_ONCE at a time. Raises RunFailed (no_result)."""
+    try:
+        with path.open("rb") as handle:
+            while lines := list(itertools.islice(handle, LINES_AT_ONCE)):
+                yield lines
+    except OSError as failure:
+        raise RunFailed(
+            "The run's predictions cannot be read.",
+            code="no_result",
+            evidence=f"{path.name}: {failure.strerror or type(failure).__name__}.",
+            next_step="Start the run again.",
+        ) from failure

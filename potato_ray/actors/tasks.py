@@ -22,8 +22,8 @@ from potato_ray.backends.making import make_backend
 from potato_ray.bundle.report import BuildReport
 from potato_ray.bundle.request import BundleRequest
 from potato_ray.config.models import ProjectConfig
-from potato_ray.job.collection import pass_over_what_is_loaded
-from potato_ray.job.folder import JobFolder
+from potato_ray.job.collection import collect_seldom, pass_over_what_is_loaded
+from potato_ray.job.folder import JobFolder, write_json
 from potato_ray.trainers.registry import offered_trainer
 
 if TYPE_CHECKING:
@@ -90,6 +90,7 @@ def warm_up() -> None:
     import potato_ray.scoring.report  # noqa: F401
 
     pass_over_what_is_loaded()
+    collect_seldom()
 
 
 @ray.remote(num_cpus=0, max_retries=0)
@@ -101,6 +102,7 @@ def build_bundle(
     from potato_ray.bundle.builder import build
 
     pass_over_what_is_loaded()
+    collect_seldom()
     job = JobFolder(folder)
     last = [0.0]
 
@@ -141,6 +143,7 @@ def finish_run(
     from potato_ray.scoring.report import few_items_warning, score_run
 
     pass_over_what_is_loaded()
+    collect_seldom()
     job = JobFolder(folder)
     kind = offered_trainer(trainer)
     scores = score_run(
@@ -158,14 +161,16 @@ def finish_run(
 
 
 def _illustrate(scores: RunScores, job: JobFolder) -> list[str]:
-    """Leave mistakes, pictures and curves in the run's folder; a warning for each that failed.
+    """Leave scores, mistakes, pictures and curves in the run's folder; a warning for each that failed.
 
-    None of them is worth a run that has trained, so none can fail it.
+    The registry has the scores too, and forgets them with old runs. None of the files is worth a run that
+    has trained, so none can fail it.
     """
     from potato_ray.scoring.curves import curves_in, write_curves
     from potato_ray.scoring.report import write_mistakes, write_pictures
 
     parts: dict[str, Callable[[], object]] = {
+        "scores": lambda: write_json(job.scores, scores.as_json()),
         "list of mistakes": lambda: write_mistakes(scores, job.bundle, job.answers, job.mistakes),
         "pictures": lambda: write_pictures(scores, job.artifacts),
         "training curves": lambda: write_curves(curves_in(job.events), job.artifacts),

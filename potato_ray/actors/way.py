@@ -23,7 +23,6 @@ from potato_ray.actors.finishing import Finishing
 from potato_ray.backends.base import Job, Outcome, Placement
 from potato_ray.errors import Cancelled, PotatoRayError, ProjectUnwritable, RunFailed
 from potato_ray.job.folder import JobFolder
-from potato_ray.registry.pruning import Pruning
 from potato_ray.registry.runs import Run
 from potato_ray.registry.states import State
 from potato_ray.run_log import write_log
@@ -51,6 +50,7 @@ class RunWay:
         self.finishing = Finishing(controller, run)
         self.cancelled = False
         self.listening = asyncio.Lock()
+        self._newest: tuple[str, int, int] | None = None
         self._recording: asyncio.Future[None] | None = None
         self._cancel_asked = asyncio.Event()
         self._let_go = asyncio.Event()
@@ -275,9 +275,6 @@ class RunWay:
         report = await self.finishing.published(finished["scores"])
         await self._warn(report.warnings)
         await self._end(State.SUCCESS, scores=finished["scores"], writeback=report.as_json())
-        pruning = Pruning(self.controller.registry, self.controller.config.model_training.retain_runs)
-        while not self.controller.stopping and not await self.controller.write_surely(pruning.step):
-            pass
 
     async def _fail(self, error: PotatoRayError) -> None:
         await asyncio.to_thread(self._stop_what_runs)
@@ -311,6 +308,12 @@ class RunWay:
             await self._change(state, **fields)
             self.controller.wake()
             await asyncio.to_thread(self._keep_log)
+            if state != State.SUCCESS:
+                await self.controller.write_steps(self._drop_some_predictions)
+
+    def _drop_some_predictions(self) -> bool:
+        """Of a run that failed while it was finished; True when none are left."""
+        return self.controller.registry.withdraw_step(self.run.run_id) is None
 
     def _keep_log(self) -> None:
         """Leave the log in the run's folder; the registry, which has it too, forgets old runs."""
@@ -320,6 +323,25 @@ class RunWay:
             logger.warning("run %s: its log could not be written: %s", self.run.run_id, error)
 
     # --- the registry -----------------------------------------------------------------------------
+
+    async def note_progress(self, step: str, current: int, total: int) -> None:
+        """Set step line and progress. Of those that come while one is written, only the newest is kept."""
+        if self._newest is not None:
+            self._newest = (step, current, total)
+            return
+        self._newest = noted = (step, current, total)
+        try:
+            while True:
+                await self.controller.write(
+                    self.controller.registry.note_progress, self.run.run_id, self.run.attempt, *noted
+                )
+                if self._newest is noted:
+                    return
+                noted = self._newest
+        except PotatoRayError:
+            pass  # the registry is locked, or its disk is full: the next one may be written
+        finally:
+            self._newest = None
 
     async def _change(self, state: State, **fields: Any) -> None:
         self.run = await self.controller.write_surely(

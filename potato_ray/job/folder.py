@@ -17,6 +17,7 @@ aside and renamed, so a reader sees it whole or not at all.
     exit.json      the end (see Exit); written last, when no process of the group is left
     artifacts/     model files, model_card.json, calibration.json, predictions.jsonl
     answers.jsonl  each annotator's answers to the held-out items; for the server alone, never shipped
+    scores.json    the held-out scores; for the server alone
     mistakes.json  the wrong held-out predictions that people look at; for the server alone
 """
 
@@ -153,6 +154,10 @@ class JobFolder:
     @property
     def answers(self) -> Path:
         return self.path / "answers.jsonl"
+
+    @property
+    def scores(self) -> Path:
+        return self.path / "scores.json"
 
     @property
     def mistakes(self) -> Path:

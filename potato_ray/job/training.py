@@ -10,7 +10,7 @@ import sys
 from typing import Any, Mapping
 
 from potato_ray.job.bundle_files import TRAIN, BundleFiles
-from potato_ray.job.collection import pass_over_what_is_loaded
+from potato_ray.job.collection import collect_seldom, pass_over_what_is_loaded
 from potato_ray.job.device import choose_device
 from potato_ray.job.event_log import EventLog
 from potato_ray.job.folder import JobFolder
@@ -41,6 +41,8 @@ class Training:
         kind = require_trainer(self.spec.trainer)
         self._import_packages(kind)
         pass_over_what_is_loaded()
+        if not _needs_torch(kind):  # circles of its objects may hold a GPU's memory
+            collect_seldom()
         self.reporter.status("loading", "reading the bundle")
         bundle = BundleFiles(self.folder.path / self.spec.bundle_dir)
         self._check_modality(bundle, kind)
@@ -121,7 +123,7 @@ class Training:
 
     def _device(self, kind: type[Trainer]) -> str:
         where = f"Python {platform.python_version()} on {socket.gethostname()}"
-        if not any(need.module == "torch" for need in kind.requires):
+        if not _needs_torch(kind):
             self.reporter.log(f"{where}, {kind.name} computes on the CPU")
             return "cpu"
         choice = choose_device(self.spec.limits.device, importlib.import_module("torch"))
@@ -172,6 +174,10 @@ def seed_everything(seed: int) -> None:
     torch: Any = sys.modules.get("torch")
     if torch is not None:
         torch.manual_seed(seed)
+
+
+def _needs_torch(kind: type[Trainer]) -> bool:
+    return any(need.module == "torch" for need in kind.requires)
 
 
 def _whereabouts(n_items: Mapping[str, int]) -> str:

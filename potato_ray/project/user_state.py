@@ -88,16 +88,21 @@ def _read(folder: Path, scheme_name: str, on_item: Callable[[], None]) -> UserSt
         with (folder / FILE_NAME).open(encoding="utf-8-sig") as handle:
             before = _stamp(handle)
             try:
-                return _StateReader(JsonStream(handle), folder.name, scheme_name, on_item).read()
-            except JsonTorn as error:
+                state = _StateReader(JsonStream(handle), folder.name, scheme_name, on_item).read()
+            except (JsonTorn, StateUnreadable) as error:
+                _check_unchanged(handle, before)
                 raise StateUnreadable(str(error)) from None
-            finally:
-                if _stamp(handle) != before:
-                    raise _Changing
+            _check_unchanged(handle, before)
+            return state
     except FileNotFoundError:
         raise
     except OSError as error:
         raise StateUnreadable(error.strerror or "it could not be opened") from None
+
+
+def _check_unchanged(handle: TextIO, before: tuple[int, int]) -> None:
+    if _stamp(handle) != before:
+        raise _Changing
 
 
 def _stamp(handle: TextIO) -> tuple[int, int]:

@@ -77,17 +77,20 @@ def _lies_still(path: Path, error: sqlite3.Error) -> bool:
 
 
 @contextmanager
-def transaction(connection: sqlite3.Connection, *, durable: bool = True) -> Iterator[sqlite3.Connection]:
+def transaction(
+    connection: sqlite3.Connection, *, durable: bool = True, patient: bool = True
+) -> Iterator[sqlite3.Connection]:
     """One write transaction; rolled back on any exception.
 
     With `durable` it is on the disk when the block ends. Without, it survives the death of the
     process, and that of the machine once a later durable one has ended (bulk rows that are written
-    again after a crash). Raises Conflict when the lock can't be had in time, and ProjectUnwritable;
-    nothing of the transaction is left then.
+    again after a crash). Raises Conflict when the lock can't be had in time, without `patient` at once,
+    and ProjectUnwritable; nothing of the transaction is left then.
     """
     connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
     try:
-        connection.execute("BEGIN IMMEDIATE")
+        with _waiting(connection, patient):
+            connection.execute("BEGIN IMMEDIATE")
         yield connection
         connection.execute("COMMIT")
     except BaseException as error:
@@ -97,6 +100,20 @@ def transaction(connection: sqlite3.Connection, *, durable: bool = True) -> Iter
         if known is None:
             raise
         raise known from error
+
+
+@contextmanager
+def _waiting(connection: sqlite3.Connection, patient: bool) -> Iterator[None]:
+    """Whether the block waits for a lock that somebody else has."""
+    if patient:
+        yield
+        return
+    (usual_ms,) = connection.execute("PRAGMA busy_timeout").fetchone()
+    connection.execute("PRAGMA busy_timeout = 0")
+    try:
+        yield
+    finally:
+        connection.execute(f"PRAGMA busy_timeout = {int(usual_ms)}")
 
 
 def in_words(error: sqlite3.Error, path: Path | str = "project.sqlite") -> PotatoRayError | None:

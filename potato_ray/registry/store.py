@@ -172,17 +172,15 @@ class Registry:
         """Change a run's state and set fields of it (see runs.SETTABLE).
 
         A run leaves the queue only by `begin`. One whose cancel was requested is cancelled where it
-        would go back to the queue. An end without success takes its pre-labels off again; its GPUs
-        stay reserved until `release`. Raises NotFound, Conflict for a stale attempt or a change that
-        the table of states forbids, TypeError for an unknown field.
+        would go back to the queue. What a run that failed has stored counts for nothing from then on;
+        `withdraw_step` drops it. Its GPUs stay reserved until `release`. Raises NotFound, Conflict for a
+        stale attempt or a change that the table of states forbids, TypeError for an unknown field.
         """
         with transaction(self._connection) as connection:
             run = queue.fenced(connection, run_id, attempt)
             run = queue.transition(connection, run, new_state, fields, self._clock())
             self._mirror(run)
             self._announce(run)
-        if run.ended and run.state is not State.SUCCESS:
-            self._drop_predictions(run_id)
         return run
 
     def update(self, run_id: str, attempt: int, **fields: Any) -> Run:
@@ -278,8 +276,11 @@ class Registry:
         return False
 
     def note_progress(self, run_id: str, attempt: int, step: str, current: float, total: float) -> None:
-        """Set step line and progress without an event; passed over when stale or ended."""
-        with transaction(self._connection, durable=False) as connection:
+        """Set step line and progress without an event; passed over when stale or ended.
+
+        Raises Conflict at once when somebody has locked the registry: nobody shall wait for a step line.
+        """
+        with transaction(self._connection, durable=False, patient=False) as connection:
             run = queue.find(connection, run_id)
             if run.attempt == attempt and not run.ended:
                 values = {"step": step, "current": float(current), "total": float(total)}

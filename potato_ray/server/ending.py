@@ -130,7 +130,9 @@ class Ending:
 
     def _cancel_each(self, runs: Sequence[Run]) -> None:
         self._holding.join(self._patience_s)  # the end of one would let the next one begin
-        for run in runs:
+        known = {run.run_id for run in runs}
+        begun = [run for run in self._current() if run.run_id not in known]  # before the queue was held
+        for run in (*runs, *begun):
             with contextlib.suppress(Exception):  # it has ended meanwhile, or Ray is going
                 self._cancel(run.run_id)
 

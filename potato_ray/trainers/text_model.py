@@ -6,7 +6,11 @@ from dataclasses import dataclass
 from typing import Any, Iterator, Mapping
 
 from potato_ray.trainers import calibration, heads, kinds
+from potato_ray.trainers.base import TrainerError
 from potato_ray.trainers.features import TextFeatures, Texts
+
+FORMAT = 2
+"""Of what is saved; 1 kept every pair of words as a text."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,7 @@ class TextModel:
     def state(self) -> dict[str, Any]:
         """What has to be saved."""
         return {
-            "format": 1,
+            "format": FORMAT,
             "kind": self.kind,
             "labels": list(self.labels),
             "features": self.features.state(),
@@ -57,7 +61,13 @@ class TextModel:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> TextModel:
-        """The model that `state` described."""
+        """The model that `state` described. Raises TrainerError when another version has saved it."""
+        if state["format"] != FORMAT:
+            raise TrainerError(
+                "validation_failed",
+                f"The model is of format {state['format']}, and this version of potato_ray reads {FORMAT}.",
+                "Train again, or use the version that saved it.",
+            )
         return cls(
             kind=state["kind"],
             labels=tuple(state["labels"]),

@@ -32,6 +32,8 @@ class Controller:
     places: list[Placement | Refusal] = field(default_factory=list)
     begun: list[str] = field(default_factory=list)
     stopping: bool = False
+    holding: bool = False
+    holds_while_placing: bool = False
 
     @property
     def busy(self) -> int:
@@ -42,6 +44,7 @@ class Controller:
         return self
 
     def place(self, taken: Set[str], *, uses_gpu: bool = True) -> Placement | Refusal:
+        self.holding = self.holds_while_placing
         return self.places.pop(0)
 
     def follow(self, run: Run, placement: Placement) -> None:
@@ -107,3 +110,14 @@ def test_the_oldest_run_gets_the_gpu_that_is_given_back_while_the_queue_is_looke
     assert controller.begun == []
     assert not asyncio.run(admission(controller).admit())
     assert controller.begun == [first.run_id]
+
+
+def test_a_run_for_which_a_place_is_looked_for_does_not_begin_once_the_queue_is_held(
+    controller: Controller,
+) -> None:
+    enqueue(controller)
+    controller.places = [Placement("local", "cpu")]
+    controller.holds_while_placing = True
+    asyncio.run(admission(controller).admit())
+    assert controller.begun == []
+    assert len(controller.registry.queued()) == 1

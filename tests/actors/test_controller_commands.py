@@ -3,43 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
-from collections.abc import Callable, Coroutine
-from pathlib import Path
 from typing import Any
 
 import pytest
+from controlled import LOCKED, controlled, finishing
 from publishing import publish
 
 from potato_ray.actors import controller as controllers
 from potato_ray.actors.controller import RunController
-from potato_ray.config import load
 from potato_ray.config.models import ProjectConfig
 from potato_ray.errors import Conflict
-from potato_ray.registry import NewRun, Registry, State, StoredPrediction
+from potato_ray.registry import Registry, State, StoredPrediction
 from potato_ray.registry.runs import Run
 from potato_ray.writeback import WritebackSettings
-
-PROJECT = Path(__file__).parent.parent / "projects" / "review-sentiment"
-LOCKED = Conflict("project.sqlite is locked by another program.", code="registry_locked")
-
-
-@pytest.fixture
-def config(tmp_path: Path) -> ProjectConfig:
-    shutil.copytree(PROJECT, tmp_path / "p")
-    return load(tmp_path / "p" / "config.yaml")
-
-
-def finishing(registry: Registry, *, cancelled: bool = False) -> Run:
-    """A run whose worker has ended well; `cancelled`: a cancel was acknowledged just before."""
-    new = NewRun("sklearn-text", ("sentiment",), ("nominal",))
-    run_id = registry.create_run(new, queue_max=9, allow_queue=True, max_concurrent=9).run_id
-    registry.begin(run_id, None, 9)
-    registry.transition(run_id, 1, State.RUNNING)
-    registry.transition(run_id, 1, State.EVALUATING)
-    if cancelled:
-        registry.request_cancel(run_id)
-    return registry.transition(run_id, 1, State.FINISHING)
 
 
 def published(registry: Registry, n_predictions: int) -> Run:
@@ -52,20 +28,6 @@ def published(registry: Registry, n_predictions: int) -> Run:
     registry.store_predictions(run_id, 1, rows)
     report = publish(registry, run_id, 1, WritebackSettings(("sentiment",)))
     return registry.transition(run_id, 1, State.SUCCESS, writeback=report.as_json())
-
-
-def controlled(config: ProjectConfig, scenario: Callable[[RunController], Coroutine[Any, Any, Any]]) -> Any:
-    """What a scenario answers that has a controller, which is stopped behind it."""
-
-    async def both() -> Any:
-        controller = RunController(config, keep_spare=False)
-        try:
-            return await asyncio.wait_for(scenario(controller), 30)
-        finally:
-            await controller.stop()
-            await asyncio.wait(controller._tasks or {asyncio.create_task(asyncio.sleep(0))}, timeout=10.0)
-
-    return asyncio.run(both())
 
 
 def test_a_cancel_that_was_acknowledged_holds_for_a_run_that_is_taken_up_while_it_finishes(

@@ -52,6 +52,7 @@ def test_a_finished_run_has_its_scores_and_what_illustrates_them(job: JobFolder)
     assert finished["scores"]["headline"]["split"] == "val"
     [warning] = finished["warnings"]
     assert warning.startswith("The held-out score rests on 4 items")
+    assert json.loads(job.scores.read_text()) == finished["scores"]
     assert json.loads(job.mistakes.read_text())
     names = {path.name for path in job.artifacts.iterdir()}
     assert {"val_confusion_matrix.svg", "curves.svg"} < names

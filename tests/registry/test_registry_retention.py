@@ -146,10 +146,12 @@ def test_what_is_left_of_pruned_runs_is_found_between_those_that_stay(registry, 
     assert count(path, "potato_ray_events") == 0
 
 
-def test_a_failed_run_keeps_no_predictions(registry, reader, run_in):
+def test_what_a_failed_run_has_stored_is_dropped_step_by_step(registry, reader, run_in):
     run = run_in(State.FINISHING)
     registry.store_predictions(run.run_id, 1, labels("a"))
     registry.transition(run.run_id, 1, State.ERROR)
+    assert registry.withdraw_step(run.run_id) == 0
+    assert registry.withdraw_step(run.run_id) is None
     assert list(reader.predictions(run.run_id)) == []
 
 

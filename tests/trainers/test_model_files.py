@@ -104,9 +104,16 @@ def test_a_model_that_asks_for_a_foreign_type_is_refused_by_name(
     assert not (fitted.artifacts / "exploded").exists()
 
 
-def test_a_model_of_another_shape_is_refused(train: Train) -> None:
+def test_a_model_that_another_version_saved_is_named_as_such(train: Train) -> None:
     fitted = train("nominal", rows_of(*opinions(20)))
     skops.io.dump({"format": 1}, fitted.artifacts / "model.skops")
+    with pytest.raises(TrainerError, match="of format 1, and this version of potato_ray reads 2"):
+        load_trainer(fitted.artifacts)
+
+
+def test_a_model_of_another_shape_is_refused(train: Train) -> None:
+    fitted = train("nominal", rows_of(*opinions(20)))
+    skops.io.dump({"format": 2}, fitted.artifacts / "model.skops")
     with pytest.raises(TrainerError, match="is no model of sklearn-text"):
         load_trainer(fitted.artifacts)
 

@@ -135,6 +135,8 @@ def test_an_end_without_success_takes_the_pre_labels_off_again(registry, finishi
     publish(registry, run_id, 1, settings)
     assert shown("a") == POSITIVE
     registry.transition(run_id, 1, State.ERROR)
+    while registry.withdraw_step(run_id) is not None:
+        pass
     assert shown("a") == {}
 
 
