@@ -132,7 +132,7 @@ class Ending:
         self._holding.join(self._patience_s)  # the end of one would let the next one begin
         known = {run.run_id for run in runs}
         begun = [run for run in self._current() if run.run_id not in known]  # before the queue was held
-        for run in (*runs, *begun):
+        for run in (*begun, *runs):
             with contextlib.suppress(Exception):  # it has ended meanwhile, or Ray is going
                 self._cancel(run.run_id)
 

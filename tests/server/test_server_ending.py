@@ -124,6 +124,17 @@ def test_no_waiting_run_begins_once_the_end_was_asked_for() -> None:
     assert runs.asked == ["hold", "cancel r1"]
 
 
+def test_a_run_that_began_just_before_the_queue_was_held_is_cancelled_too() -> None:
+    class Late(Runs):
+        def hold(self) -> None:
+            self.runs["r2"] = replace(RUN, run_id="r2")
+            super().hold()
+
+    runs = Late(RUN)
+    Ended(runs, INT, INT)
+    assert set(runs.cancelled) == {"r1", "r2"}
+
+
 @pytest.mark.parametrize("number", [TERM, HUP, INT])
 def test_each_signal_holds_the_queue_also_with_nothing_in_progress(number: int) -> None:
     runs = Runs()
