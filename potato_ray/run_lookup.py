@@ -1,4 +1,4 @@
-"""A run by its id, and its folder, which stays when the registry forgets its record."""
+"""A run by its id or the end of it, and its folder, which stays when the registry forgets its record."""
 
 from __future__ import annotations
 
@@ -13,6 +13,10 @@ from potato_ray.registry.runs import Run
 if TYPE_CHECKING:
     from potato_ray.config.models import ProjectConfig
 
+SHORTEST_END = 6
+"""So many last characters of a run's id are enough to name it; pages show as many."""
+
+_EVERY_RUN = 2**31
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,254}")
 
 
@@ -35,3 +39,38 @@ def find_run(config: ProjectConfig, reader: RegistryReader, run_id: str) -> Run:
             evidence=f"It is {folder}.",
             next_step="Look at its run.log; model_training.retain_runs says how many records are kept.",
         ) from None
+
+
+def named_run(config: ProjectConfig, reader: RegistryReader, name: str) -> Run:
+    """A run by its id, or by the end of its id, as a person at a terminal names it. Raises NotFound."""
+    try:
+        return find_run(config, reader, name)
+    except NotFound as missing:
+        found = _ending_in(name, reader)
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise _several(name, found) from None
+        if missing.evidence:
+            raise
+        raise NotFound(
+            missing.message,
+            code=missing.code,
+            evidence=f"No run's id is that, or ends in it ({SHORTEST_END} characters or more).",
+            next_step="List the runs and their ids: potato-ray training runs",
+        ) from None
+
+
+def _ending_in(name: str, reader: RegistryReader) -> list[Run]:
+    if len(name) < SHORTEST_END:
+        return []
+    return [run for run in reader.runs(limit=_EVERY_RUN) if run.run_id.endswith(name)]
+
+
+def _several(name: str, found: list[Run]) -> NotFound:
+    return NotFound(
+        f"{len(found)} runs have an id that ends in {name}.",
+        code="unknown_run",
+        evidence=f"They are {', '.join(run.run_id for run in found)}.",
+        next_step="Write more of the id.",
+    )

@@ -50,7 +50,18 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON on stdout."
 ConfigArgument = Annotated[Path, typer.Argument(help="The project's configuration file.")]
 ConfigLast = Annotated[Path, typer.Argument(help="The project's configuration file.", show_default=True)]
 RunArgument = Annotated[
-    str, typer.Argument(help="The run's id, or the last one: latest.", autocompletion=_complete_runs)
+    str,
+    typer.Argument(
+        help="The run's id, its last six characters, or latest: the newest run.",
+        autocompletion=_complete_runs,
+    ),
+]
+SuccessArgument = Annotated[
+    str,
+    typer.Argument(
+        help="The run's id, its last six characters, or latest: the newest successful run.",
+        autocompletion=_complete_runs,
+    ),
 ]
 DEFAULT_CONFIG = Path("config.yaml")
 
@@ -72,7 +83,7 @@ def root(
 
 @app.command()
 def validate(
-    config: ConfigArgument,
+    config: ConfigLast = DEFAULT_CONFIG,
     strict: Annotated[bool, typer.Option("--strict", help="Warnings fail too.")] = False,
     json: JsonOption = False,
 ) -> None:
@@ -84,7 +95,7 @@ def validate(
 
 @app.command()
 def start(
-    config: ConfigArgument,
+    config: ConfigLast = DEFAULT_CONFIG,
     host: Annotated[str, typer.Option("--host", help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[
         int, typer.Option("--port", help="The port to listen on; 0 takes a free one.", min=0, max=65535)
@@ -115,11 +126,12 @@ def demo(
 
 @app.command()
 def predict(
-    run: RunArgument,
+    run: SuccessArgument,
     file: Annotated[
         Path,
         typer.Argument(
-            help="New texts: .txt (one a line), .json, .jsonl, .csv, .tsv; - reads lines from standard input."
+            help="New texts: .txt or .text (one a line), .json, .jsonl, .csv, .tsv, .parquet; "
+            "- reads lines from standard input."
         ),
     ],
     config: Annotated[
@@ -231,7 +243,7 @@ def training_cancel(run: RunArgument, config: ConfigLast = DEFAULT_CONFIG, json:
 
 @training.command("withdraw")
 def training_withdraw(
-    run: RunArgument, config: ConfigLast = DEFAULT_CONFIG, json: JsonOption = False
+    run: SuccessArgument, config: ConfigLast = DEFAULT_CONFIG, json: JsonOption = False
 ) -> None:
     """Take a run's pre-labels off the items; what annotators made of them stays."""
     from potato_ray.cli.withdrawing import run_withdraw

@@ -29,7 +29,7 @@ POLL_S = 0.05
 def run_cancel(name: str, config: Path, *, as_json: bool) -> int:
     """Cancel a run, through the process that holds the project or, with none, here."""
     loaded = load(config)
-    run_id = find_run(reader_of(loaded), name).run_id
+    run_id = find_run(loaded, name).run_id
     answer = command_run(loaded, run_id, "cancel", cancel_here)
     if as_json:
         print_json(answer)

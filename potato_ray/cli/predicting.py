@@ -11,7 +11,7 @@ from typing import IO, Any
 
 from potato_ray import run_lookup
 from potato_ray.cli.output import say
-from potato_ray.cli.runs import LATEST, find_run, reader_of
+from potato_ray.cli.runs import LATEST, find_run
 from potato_ray.config import ProjectConfig, load
 from potato_ray.errors import NotFound, ProjectUnreadable
 from potato_ray.job.folder import JobFolder
@@ -21,6 +21,11 @@ from potato_ray.project.text_fields import clean, joined, readable
 from potato_ray.registry.runs import Run
 
 LINES = frozenset({".txt", ".text", ""})
+RECORDS = (".json", ".jsonl", ".csv", ".tsv", ".parquet")
+FORMATS = f".txt or .text (one text a line), {', '.join(RECORDS)}, or - for lines on standard input"
+UNREADABLE = "input_unreadable"
+"""The code for a file of texts; project_unreadable would send people to their annotations."""
+
 NEW_TEXTS = FileRole(
     noun="file",
     when_missing="Name a file of texts.",
@@ -38,7 +43,7 @@ def run_predict(run: str, file: Path, config: Path, output: Path | None) -> int:
     try:
         trainer = load_trainer(folder.artifacts)
         with _opened(output) as stream:
-            for prediction in trainer.predict(rows_of(file, paths)):
+            for prediction in trainer.predict(_said_when_empty(rows_of(file, paths))):
                 line = {
                     "id": prediction.instance_id,
                     "payload": dict(prediction.payload),
@@ -49,6 +54,15 @@ def run_predict(run: str, file: Path, config: Path, output: Path | None) -> int:
         say(f"Error ({error.code}): {error.message}\n  {error.next_step}")
         return 1
     return 0
+
+
+def _said_when_empty(rows: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    empty = True
+    for row in rows:
+        empty = False
+        yield row
+    if empty:
+        say("0 texts")
 
 
 def _where(run: str, config: Path) -> tuple[JobFolder, ProjectPaths]:
@@ -70,9 +84,9 @@ def _where(run: str, config: Path) -> tuple[JobFolder, ProjectPaths]:
 def _successful(config: ProjectConfig, run: str) -> Run:
     """The run of that id, or the newest success. Raises NotFound, which names the folder of a pruned run."""
     if run == LATEST:
-        return find_run(reader_of(config), run, status="success")
+        return find_run(config, run, status="success")
     try:
-        return run_lookup.find_run(config, reader_of(config), run)
+        return find_run(config, run)
     except NotFound as missing:
         folder = run_lookup.run_folder(config, run)
         if folder is not None and (folder / "artifacts" / "model_card.json").is_file():
@@ -109,8 +123,24 @@ def rows_of(file: Path, paths: ProjectPaths) -> Iterator[dict[str, Any]]:
         return
     if not file.is_file():
         raise _no_file(file)
-    for number, record in read_records(file, file.name, NEW_TEXTS):
+    if file.suffix.lower() not in RECORDS:
+        raise ProjectUnreadable(
+            f"The file {file.name} has a format that is not read.",
+            code="input_unreadable",
+            evidence=f"Read are {FORMATS}.",
+            next_step="Name a file of texts in one of these formats.",
+        )
+    for number, record in _records(file):
         yield _row(number, record, paths, file)
+
+
+def _records(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    try:
+        yield from read_records(file, file.name, NEW_TEXTS)
+    except ProjectUnreadable as unreadable:
+        if unreadable.code == ProjectUnreadable.default_code:
+            unreadable.code = UNREADABLE
+        raise
 
 
 def _lines(file: Path) -> Iterator[dict[str, Any]]:
@@ -136,6 +166,7 @@ def _decoded(line: bytes, number: int, file: Path) -> str:
         name = "standard input" if str(file) == "-" else file.name
         raise ProjectUnreadable(
             f"Line {number} of {name} is not UTF-8.",
+            code=UNREADABLE,
             evidence=f"Byte {error.start + 1} of the line is 0x{line[error.start]:02x}.",
             next_step="Save the texts as UTF-8, for example with iconv.",
         ) from None
@@ -146,6 +177,7 @@ def _row(number: int, record: dict[str, Any], paths: ProjectPaths, file: Path) -
     if value is None:
         raise ProjectUnreadable(
             f"Record {number} of {file.name} has no text.",
+            code=UNREADABLE,
             evidence=f"It has the fields {', '.join(map(str, record)) or 'none'}.",
             next_step=f"Give each record a field '{paths.text_key}'.",
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -83,21 +83,26 @@ def train(config: ProjectConfig, request: StartRequest) -> tuple[Run, bool]:
 def _train_there(server: Server, config: ProjectConfig, request: StartRequest) -> tuple[Run, bool]:
     say(f"starting it on the server at {server.url}")
     with Termination() as termination, server:
-        try:
+        with _told_of_ctrl_c(
+            termination,
+            "the start may have reached the server: potato-ray training runs shows whether it did",
+        ):
             run_id = server.start(request)
-        except KeyboardInterrupt:
-            say("the start may have reached the server: potato-ray training runs shows whether it did")
-            raise
         return _follow(server, config, run_id, termination)
 
 
 def _train_here(config: ProjectConfig, request: StartRequest) -> tuple[Run, bool]:
-    from potato_ray.actors.session import Session
-
     say("starting")
-    with Termination() as termination, Session(config, purpose="potato-ray training run") as session:
-        termination.check()
-        answer = session.insist("start", request)
+    with Termination() as termination, contextlib.ExitStack() as stack:
+        with _told_of_ctrl_c(termination, "stopped; no run was made"):
+            from potato_ray.actors.session import Session
+
+            session = stack.enter_context(Session(config, purpose="potato-ray training run"))
+            termination.check()
+        with _told_of_ctrl_c(
+            termination, "stopped; a run may have been made: potato-ray training runs shows whether it was"
+        ):
+            answer = session.insist("start", request)
         if not answer["started"]:
             raise StartRefused(
                 answer["error"],
@@ -106,6 +111,17 @@ def _train_here(config: ProjectConfig, request: StartRequest) -> tuple[Run, bool
                 next_step=answer["next_step"],
             )
         return _follow(_Here(session, config), config, answer["run_id"], termination)
+
+
+@contextlib.contextmanager
+def _told_of_ctrl_c(termination: Termination, words: str) -> Iterator[None]:
+    """Say what a Ctrl-C in the block has come to; SIGTERM and SIGHUP may find nobody at the terminal."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not termination.received:
+            say(words)
+        raise
 
 
 class Holder(Protocol):

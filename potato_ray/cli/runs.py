@@ -24,21 +24,19 @@ def reader_of(config: ProjectConfig) -> RegistryReader:
     return RegistryReader(config.registry_path, project=config.annotation_task_name)
 
 
-def find_run(reader: RegistryReader, name: str, status: str | None = None) -> Run:
-    """A run by its id, or for `latest` the newest one, in state `status` if given. Raises NotFound."""
+def find_run(config: ProjectConfig, name: str, status: str | None = None) -> Run:
+    """A run by its id or the end of it, or for `latest` the newest one, of those in state `status` if given.
+
+    Raises NotFound, which names the folder that a pruned run has left.
+    """
+    reader = reader_of(config)
     if name != LATEST:
-        return reader.run(name)
+        return run_lookup.named_run(config, reader, name)
     newest = reader.runs(limit=1, status=status)
     if not newest:
         which = f"run that ended as {status}" if status else "run yet"
         raise NotFound(f"The project has no {which}.", next_step="Start one with potato-ray training run.")
     return newest[0]
-
-
-def recorded_run(config: ProjectConfig, name: str) -> Run:
-    """A run by its id or `latest`. Raises NotFound, which names the folder that a pruned run has left."""
-    reader = reader_of(config)
-    return find_run(reader, name) if name == LATEST else run_lookup.find_run(config, reader, name)
 
 
 def list_runs(config: Path, limit: int, status: str, trainer: str, *, as_json: bool) -> int:
@@ -83,18 +81,19 @@ def _score(run: Run) -> str:
 
 
 def show_run(name: str, config: Path, *, as_json: bool) -> int:
-    run = recorded_run(load(config), name)
+    loaded = load(config)
+    run = find_run(loaded, name)
     if as_json:
         print_json(run.as_json())
     else:
-        for line in detail_lines(run):
+        for line in detail_lines(run, loaded.task_dir):
             out(line)
     return 0
 
 
 def show_log(name: str, config: Path, *, as_json: bool) -> int:
     loaded = load(config)
-    events = all_events(reader_of(loaded), recorded_run(loaded, name).run_id)
+    events = all_events(reader_of(loaded), find_run(loaded, name).run_id)
     if as_json:
         print_json({"events": list(events)})
     else:

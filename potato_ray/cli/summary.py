@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from potato_ray.cli.output import duration, when
@@ -61,8 +63,8 @@ def end_lines(run: Run) -> Iterator[str]:
     yield from (f"warning: {warning}" for warning in run.warnings)
 
 
-def detail_lines(run: Run) -> Iterator[str]:
-    """Everything about one run, for `training show`."""
+def detail_lines(run: Run, task_dir: Path) -> Iterator[str]:
+    """Everything about one run of the project in `task_dir`, for `training show`."""
     yield from end_lines(run)
     yield ""
     yield f"trainer   {run.trainer} on {run.scheme}, backend {run.backend}"
@@ -88,7 +90,7 @@ def detail_lines(run: Run) -> Iterator[str]:
         counted = name.startswith("n_") and isinstance(value, float)
         yield f"  {name:32} {value:.0f}" if counted else f"  {name:32} {value:.4f}"
     if run.artifact_dir and run.state == State.SUCCESS:
-        yield f"files     {run.artifact_dir}"
+        yield f"files     {os.path.relpath(task_dir / run.artifact_dir)}"
 
 
 def _metrics(run: Run) -> dict[str, Any]:

@@ -89,7 +89,7 @@ def _decoded(raw: bytes) -> str:
         line = raw.count(b"\n", 0, failure.start) + 1
         byte = raw[failure.start]
         raise Unreadable(
-            f"The file is not UTF-8: byte 0x{byte:02x} in line {line}. Save it as UTF-8.", "not_utf8", line
+            f"The file is not UTF-8: byte 0x{byte:02x}. Save it as UTF-8.", "not_utf8", line
         ) from None
 
 
@@ -104,7 +104,7 @@ def _from_json(path: Path, text: str) -> Document:
     try:
         values = json.loads(text)
     except json.JSONDecodeError as failure:
-        where = f"at line {failure.lineno}, column {failure.colno}"
+        where = f"at column {failure.colno}"
         raise Unreadable(
             f"The file is not valid JSON {where}: {failure.msg}.", "syntax", failure.lineno
         ) from None
@@ -135,7 +135,7 @@ def _composed(text: str) -> Node | None:
         line = text.count("\n", 0, failure.position) + 1
         character = failure.character
         number = character if isinstance(character, int) else ord(character)
-        message = f"The file holds a character that YAML does not allow (U+{number:04X}) in line {line}."
+        message = f"The file holds a character that YAML does not allow (U+{number:04X})."
         raise Unreadable(message, "syntax", line) from None
     except yaml.MarkedYAMLError as failure:
         raise _syntax_error(failure) from None
@@ -149,8 +149,9 @@ def _syntax_error(failure: yaml.MarkedYAMLError) -> Unreadable:
     what = ", ".join(part for part in (failure.context, failure.problem) if part)
     if mark is None:
         return Unreadable(f"The file is not valid YAML: {what}.", "syntax")
-    where = f"at line {mark.line + 1}, column {mark.column + 1}"
-    return Unreadable(f"The file is not valid YAML {where}: {what}.", "syntax", mark.line + 1)
+    return Unreadable(
+        f"The file is not valid YAML at column {mark.column + 1}: {what}.", "syntax", mark.line + 1
+    )
 
 
 class _Conversion:

@@ -195,7 +195,7 @@ def test_a_withdrawn_run_says_since_when() -> None:
 def test_a_run_that_was_cancelled_while_it_waited_says_when() -> None:
     at = 1_795_955_098.0
     run = a_run(state=State.CANCELLED, cancel_requested_at=at, finished_at=at)
-    lines = list(detail_lines(run))
+    lines = list(detail_lines(run, Path()))
     assert "cancel    asked for at 2026-11-29 12:24:58 UTC" in lines
     assert "ended     2026-11-29 12:24:58 UTC, before its worker started" in lines
 

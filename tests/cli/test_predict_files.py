@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from potato_ray.cli.predicting import rows_of
+from potato_ray.cli.predicting import RECORDS, _said_when_empty, rows_of
 from potato_ray.errors import ProjectUnreadable
+from potato_ray.project import records
 from potato_ray.project.paths import ProjectPaths
 
 
@@ -46,3 +47,19 @@ def test_errors_speak_of_the_file_that_was_named(tmp_path: Path, name: str, cont
         list(rows_of(file, paths(tmp_path)))
     assert "data" not in unreadable.value.message + unreadable.value.next_step
     assert unreadable.value.next_step
+    assert unreadable.value.code == "input_unreadable"
+
+
+def test_every_format_that_is_read_is_named_where_another_is_given(tmp_path: Path) -> None:
+    assert set(RECORDS) == set(records._READERS)
+    (tmp_path / "config.yaml").write_text("a: 1", "utf-8")
+    with pytest.raises(ProjectUnreadable) as unreadable:
+        list(rows_of(tmp_path / "config.yaml", paths(tmp_path)))
+    assert [name for name in (".txt", "- for lines", *RECORDS) if name not in unreadable.value.evidence] == []
+
+
+def test_a_file_without_texts_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "new.txt"
+    file.write_text("", "utf-8")
+    assert list(_said_when_empty(rows_of(file, paths(tmp_path)))) == []
+    assert capsys.readouterr().err == "0 texts\n"

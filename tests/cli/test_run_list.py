@@ -93,3 +93,38 @@ def test_the_list_names_the_scheme_that_was_trained(
     (row,) = capsys.readouterr().out.splitlines()[1:]
     assert "tone" in row
     assert "trust" not in row
+
+
+def test_a_run_is_found_by_the_last_six_characters_of_its_id(
+    project: ProjectConfig, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_id = add_run(project, LONG, State.SUCCESS)
+    add_run(project, LONG, State.ERROR)
+    assert show_run(run_id[-6:], project.path, as_json=True) == 0
+    assert json.loads(capsys.readouterr().out)["run_id"] == run_id
+    with pytest.raises(NotFound, match="No such run") as missing:
+        show_run(run_id[-5:], project.path, as_json=False)
+    assert "potato-ray training runs" in missing.value.next_step
+
+
+def test_an_end_that_two_runs_share_names_both(project: ProjectConfig) -> None:
+    with Registry(project.registry_path, project.annotation_task_name) as registry:
+        ids = [
+            registry.create_run(LONG, queue_max=9, allow_queue=True, max_concurrent=9).run_id
+            for _ in range(2)
+        ]
+        for number, run_id in enumerate(ids):
+            sql = "UPDATE potato_ray_runs SET run_id = ? WHERE run_id = ?"
+            registry._connection.execute(sql, (f"{number}-abcdef", run_id))
+    with pytest.raises(NotFound, match="2 runs have an id that ends in abcdef") as several:
+        show_run("abcdef", project.path, as_json=False)
+    assert "1-abcdef, 0-abcdef" in several.value.evidence
+
+
+def test_the_files_of_a_run_are_named_from_the_current_folder(
+    project: ProjectConfig, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_run(project, LONG, State.SUCCESS, artifact_dir="annotation_output/training/runs/r/artifacts")
+    monkeypatch.chdir(project.task_dir.parent)
+    show_run("latest", project.path, as_json=False)
+    assert "files     project/annotation_output/training/runs/r/artifacts" in capsys.readouterr().out

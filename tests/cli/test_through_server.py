@@ -210,8 +210,22 @@ def test_predictions_are_withdrawn_without_a_server(
     copy = served.config.task_dir.with_name("copy")
     shutil.copytree(served.config.task_dir, copy)
     assert run_withdraw(run_id, copy / "config.yaml", as_json=False) == 0
-    assert capsys.readouterr().out == f"run {run_id}: 0 pre-labels withdrawn\n"
+    assert "its stored predictions are withdrawn; no pre-label" in capsys.readouterr().out
     assert len(list(served.reader.predictions(run_id))) == 1
+    assert run_withdraw(run_id, copy / "config.yaml", as_json=False) == 0
+    assert f"run {run_id}: nothing to withdraw: it has no pre-labels" in capsys.readouterr().out
+
+
+def test_latest_withdraws_the_newest_success_not_the_failed_run_after_it(
+    served: ServedProject, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_id = with_predictions(served)
+    with server_of(served.config) as server:  # type: ignore[union-attr]
+        server.client.train("sklearn-text", "sentiment")
+    served.write("transition", begun(served), 1, State.ERROR)
+    assert run_withdraw("latest", served.config.path, as_json=True) == 0
+    assert json.loads(capsys.readouterr().out)["run_id"] == run_id
+    assert list(served.reader.predictions(run_id)) == []
 
 
 def test_a_wrong_key_is_said(served: ServedProject, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,14 +28,14 @@ def only(found: Validation) -> tuple[str, int | None, str]:
         (b"# nothing\n", "not_a_mapping", None, "The file is empty"),
         (b"- a\n- b\n", "not_a_mapping", 1, "The file holds a list"),
         (b"just words\n", "not_a_mapping", 1, "The file holds a single value"),
-        (b"a: [1, 2\nb: 3\n", "syntax", 2, "not valid YAML at line 2, column 2"),
-        (b"a: 1\n  b: 2\n", "syntax", 2, "at line 2, column 4"),
-        (b"a: 1\n\tb: 2\n", "syntax", 2, "at line 2, column 1"),
+        (b"a: [1, 2\nb: 3\n", "syntax", 2, "not valid YAML at column 2"),
+        (b"a: 1\n  b: 2\n", "syntax", 2, "at column 4"),
+        (b"a: 1\n\tb: 2\n", "syntax", 2, "at column 1"),
         (b'a: "torn\n', "syntax", 2, "unexpected end of stream"),
         (b"a: *nowhere\n", "syntax", 1, "undefined alias"),
         (b"a: 1\n---\nb: 2\n", "syntax", 2, "expected a single document"),
         (b"a: \x00\n", "syntax", 1, "U+0000"),
-        (b"a: 1\nname: caf\xe9\n", "not_utf8", 2, "byte 0xe9 in line 2. Save it as UTF-8"),
+        (b"a: 1\nname: caf\xe9\n", "not_utf8", 2, "byte 0xe9. Save it as UTF-8"),
         ("a: 1\n".encode("utf-16"), "not_utf8", 1, "UTF-16"),
         (b"[" * 5000, "too_large", None, "nested too deeply"),
     ],
@@ -125,7 +125,7 @@ def test_broken_json_names_line_and_column(folder: Path) -> None:
     path.write_text('{\n  "a" 1\n}\n', encoding="utf-8")
     code, line, text = only(validate(path))
     assert (code, line) == ("syntax", 2)
-    assert "not valid JSON at line 2" in text
+    assert "not valid JSON at column 7" in text
 
 
 def test_json_keys_that_stand_twice_are_found(folder: Path) -> None:

@@ -93,6 +93,7 @@ def test_a_browser_gets_a_page_and_a_program_gets_json(serve) -> None:
     page = client.get("/nowhere", headers={"Accept": "text/html,*/*"})
     assert page.status_code == 404
     assert page.headers["content-type"].startswith("text/html")
+    assert '<a href="/admin/training">The Training page</a>' in page.text
     assert "not_found" in page.text
     assert client.get("/nowhere").headers["content-type"] == "application/problem+json"
     api = client.get("/admin/training/api/nowhere", headers={"Accept": "text/html"})
