@@ -37,7 +37,7 @@ def find_run(config: ProjectConfig, reader: RegistryReader, run_id: str) -> Run:
             f"The record of run {run_id} was pruned; its folder is still on disk.",
             code=missing.code,
             evidence=f"It is {folder}.",
-            next_step="Look at its run.log; model_training.retain_runs says how many records are kept.",
+            next_step="Look at its scores.json and run.log. model_training.retain_runs: how many are kept.",
         ) from None
 
 

@@ -12,10 +12,14 @@ import gc
 COLLECT_AFTER = 50_000
 """New objects before the collector looks at them; Python's own number is 700, or 2,000 from 3.13 on."""
 
+_passed_over: list[bool] = []
+"""Python could tell as well, by counting all that is passed over."""
+
 
 def pass_over_what_is_loaded() -> None:
     """Never look again at what lives by now. Call it once all is imported; a second call does nothing."""
-    if not gc.get_freeze_count():  # or it would keep what has become garbage since
+    if not _passed_over:  # or it would keep what has become garbage since
+        _passed_over.append(True)
         gc.collect()
         gc.freeze()
 

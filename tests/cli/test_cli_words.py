@@ -205,7 +205,7 @@ def test_predicting_with_a_pruned_run_names_its_folder(project: ProjectConfig) -
     (folder / "artifacts").mkdir(parents=True)
     with pytest.raises(NotFound, match="was pruned; its folder is still on disk") as gone:
         run_predict(folder.name, Path("new.txt"), project.path, None)
-    assert "Look at its run.log" in gone.value.next_step
+    assert "Look at its scores.json and run.log" in gone.value.next_step
     (folder / "artifacts" / "model_card.json").write_text("{}", "utf-8")
     with pytest.raises(NotFound, match="was pruned") as gone:
         run_predict(folder.name, Path("new.txt"), project.path, None)
