@@ -28,7 +28,7 @@ def code_path(digest: str) -> str:
 
 def job_path(run_id: str, what: str) -> str:
     """Where a job's `bundle`, `progress`, `predictions` or `result` goes."""
-    return "{}/jobs/{}/{}".format(PREFIX, run_id, what)
+    return f"{PREFIX}/jobs/{run_id}/{what}"
 
 
 MAX_WAIT_S = 50
