@@ -112,6 +112,7 @@ class RunRecord(Record):
     n_test: int | None = None
     n_unlabeled: int | None = None
     artifact_dir: str = ""
+    artifact_uri: str = ""
     host: str = ""
     device: str = ""
     writeback: Mapping[str, Any] | None = None

@@ -196,7 +196,7 @@ def begin(
         " started_at = NULL, finished_at = NULL, step = '', phase = '', current = 0, total = 0, eta_s = NULL,"
         " metrics = '{}', scores = '{}', headline = NULL, warnings = '[]', error = '', error_code = '',"
         " error_evidence = '', error_next_step = '', pid = NULL, peak_rss_mb = 0, beats_baseline = NULL,"
-        " n_train = NULL, n_val = NULL, n_test = NULL, n_unlabeled = NULL, result = NULL,"
+        " n_train = NULL, n_val = NULL, n_test = NULL, n_unlabeled = NULL, result = NULL, artifact_uri = '',"
         " writeback = NULL, writeback_progress = NULL, last_seq = 0 WHERE run_id = ?",
         (
             attempt,

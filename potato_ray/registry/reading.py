@@ -18,6 +18,7 @@ from typing import Any
 
 from potato_ray.errors import NotFound
 from potato_ray.registry import (
+    agents,
     events,
     items,
     journal,
@@ -28,6 +29,7 @@ from potato_ray.registry import (
     schema,
     snapshot,
 )
+from potato_ray.registry.agents import AgentSeen, TokenRecord
 from potato_ray.registry.connection import BUSY_TIMEOUT_S, CHUNK, open_reader
 from potato_ray.registry.items import StoredPrediction
 from potato_ray.registry.journal import Stretch
@@ -134,6 +136,34 @@ class RegistryReader:
         return str(row["run_id"]), {
             name: float(value) for name, value in metrics.items() if isinstance(value, (int, float))
         }
+
+    def offered(self, backend: str) -> list[Run]:
+        """The runs that wait for an agent of a backend, oldest first."""
+        return [run for run in self._runs("r.state = 'offered'") if run.backend == backend]
+
+    # Agents
+
+    def token_of(self, backend: str) -> TokenRecord | None:
+        """The present token of an agent backend; None where none was issued yet."""
+        with self._agents() as connection:
+            return agents.token_of(connection, backend) if connection else None
+
+    def backend_of_token(self, token_sha256: str) -> str | None:
+        """The backend whose present token has this sha256 (hex)."""
+        with self._agents() as connection:
+            return agents.backend_of_token(connection, token_sha256) if connection else None
+
+    def agents(self, backend: str) -> list[AgentSeen]:
+        """The agents that were heard of on a backend, the last seen first."""
+        with self._agents() as connection:
+            return agents.agents(connection, backend) if connection else []
+
+    @contextmanager
+    def _agents(self) -> Iterator[sqlite3.Connection | None]:
+        """As `_open`; None too for a file that was last written before there were agents."""
+        with self._open() as connection:
+            known = connection is not None and schema.version(connection) >= schema.AGENTS_VERSION
+            yield connection if known else None
 
     # What hangs on a run
 

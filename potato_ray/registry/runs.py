@@ -49,7 +49,8 @@ class Reserved:
 
 @dataclass(frozen=True)
 class Run:
-    """One run. Times are epoch seconds UTC or None, `artifact_dir` is relative to task_dir.
+    """One run. Times are epoch seconds UTC or None, `artifact_dir` is relative to task_dir;
+    `artifact_uri` names host and folder of model files that stayed on another machine.
 
     `started_at` is the worker's start; `begun_at` is when the run left the queue. `position` is the
     place among the waiting runs, counted from 1, else 0. `n_<split>` is None until the bundle is built.
@@ -96,6 +97,7 @@ class Run:
     split_seed: int = 0
     bundle_digest: str = ""
     artifact_dir: str = ""
+    artifact_uri: str = ""
     model_version: str = ""
     host: str = ""
     pid: int | None = None

@@ -222,13 +222,33 @@ _ORDERS = (
     "CREATE INDEX potato_ray_journal_of_status ON potato_ray_journal (run) WHERE status IS NOT NULL",
 )
 
+_AGENTS = (
+    """
+CREATE TABLE potato_ray_agents (
+    backend TEXT NOT NULL,
+    agent_id TEXT NOT NULL,
+    host TEXT NOT NULL,
+    python TEXT NOT NULL DEFAULT '',
+    version TEXT NOT NULL DEFAULT '',
+    gpus TEXT NOT NULL DEFAULT '[]',
+    workdir TEXT NOT NULL DEFAULT '',
+    first_seen REAL NOT NULL,
+    last_seen REAL NOT NULL,
+    run_id TEXT NOT NULL DEFAULT '',
+    PRIMARY KEY (backend, agent_id)
+) WITHOUT ROWID""",
+    "ALTER TABLE potato_ray_runs ADD COLUMN artifact_uri TEXT NOT NULL DEFAULT ''",
+)
+
 JOURNAL_VERSION = 3
+AGENTS_VERSION = 5
 
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(1, "runs, predictions, reservations, pins, tokens, pushes", _FIRST),
     Migration(2, "notices of ended runs", (_NOTICES,)),
     Migration(JOURNAL_VERSION, "the journal of all runs", _JOURNAL),
     Migration(4, "runs in the order of their begins and ends", _ORDERS),
+    Migration(AGENTS_VERSION, "agents, and where the files of their models lie", _AGENTS),
 )
 
 

@@ -16,7 +16,18 @@ from typing import Any, TypeVar
 
 from potato_ray.bundle.split_names import ALL, UNLABELED
 from potato_ray.errors import Conflict, NotFound
-from potato_ray.registry import events, items, notices, potato_tables, prelabels, queue, retention, runs
+from potato_ray.registry import (
+    agents,
+    events,
+    items,
+    notices,
+    potato_tables,
+    prelabels,
+    queue,
+    retention,
+    runs,
+)
+from potato_ray.registry.agents import AgentSeen
 from potato_ray.registry.connection import BUSY_TIMEOUT_S, CHUNK, open_writer, transaction
 from potato_ray.registry.items import StoredPrediction
 from potato_ray.registry.notices import Notice
@@ -296,6 +307,18 @@ class Registry:
         with transaction(self._connection) as connection:
             run = queue.fenced(connection, run_id, attempt)
             events.note(connection, run, event, self._clock())
+
+    # Agents
+
+    def put_token(self, backend: str, token_sha256: str) -> None:
+        """Give an agent backend a token (its sha256 in hex); the one before is worth nothing then."""
+        with transaction(self._connection) as connection:
+            agents.put_token(connection, backend, token_sha256, self._clock())
+
+    def put_agents_seen(self, seen: Sequence[AgentSeen]) -> None:
+        """Record agents that were heard of, and with them when the token was last used."""
+        with transaction(self._connection, durable=False) as connection:
+            agents.put_seen(connection, seen)
 
     # Items and predictions
 

@@ -141,6 +141,7 @@ class RunSummary(BaseModel):
     split_seed: int
     bundle_digest: str
     artifact_dir: str
+    artifact_uri: str
     model_version: str
     host: str
     pid: int | None
