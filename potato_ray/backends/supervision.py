@@ -12,21 +12,20 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
 from potato_ray.backends.base import Directive, EventSink, Job, Outcome
+from potato_ray.backends.endings import Ending, Event, limits_of, outcome_of, read_if_whole, tail_of
 from potato_ray.backends.lease import LeaseKeeper
 from potato_ray.job.claim import LaunchFailed
-from potato_ray.job.folder import Exit, JobFolder, read_json
+from potato_ray.job.folder import JobFolder
 from potato_ray.job.follow import ENDED, GONE, STARTING, Follower
-from potato_ray.job.outcome import Explanation, explain, stopped
-from potato_ray.job.spec import JobSpec, Limits
+from potato_ray.job.outcome import Explanation, stopped
 
 logger = logging.getLogger(__name__)
 
-Event = Mapping[str, Any]
 
 POLL_S: Final = 0.05
 TELL_EVERY_S: Final = 0.5
@@ -35,8 +34,6 @@ START_TIMEOUT_S: Final = 30.0
 SETTLE_S: Final = 0.5
 """How long exit.json may be late when the launcher is seen gone."""
 AFTER_GRACE_S: Final = 10.0
-STDERR_LINES: Final = 20
-_STDERR_BYTES: Final = 16_384
 
 
 class Supervision:
@@ -52,7 +49,7 @@ class Supervision:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.folder = JobFolder(job.folder)
-        self.limits = _limits(self.folder)
+        self.limits = limits_of(self.folder)
         self._job = job
         self._sink = sink
         self._start = start
@@ -132,7 +129,7 @@ class Supervision:
         if over is None:
             return ()
         self._said_ended = True
-        end = _read(self.folder.exit) or {}
+        end = read_if_whole(self.folder.exit) or {}
         known = {"peak_rss_mb": float(end["peak_rss_mb"])} if end.get("peak_rss_mb") else {}
         return (
             {
@@ -146,7 +143,7 @@ class Supervision:
         )
 
     def _over_already(self) -> Explanation | None:
-        stopping = _read(self.folder.stopping) or {}
+        stopping = read_if_whole(self.folder.stopping) or {}
         if stopping.get("reason") in ("wall_clock", "out_of_memory"):
             return stopped(stopping["reason"], str(stopping.get("detail", "")), self.limits)
         return stopped("cancelled") if self._cancelled_for() >= self._grace_s else None
@@ -168,7 +165,7 @@ class Supervision:
             message=f"No worker started in the run's job folder within {START_TIMEOUT_S:.0f} s."
             if self.folder.path.exists()
             else "The run's job folder was removed while the run was under way.",
-            evidence=_tail(self.folder.launcher_log),
+            evidence=tail_of(self.folder.launcher_log),
             next_step="Look at the machine's load and disk, then start the run again.",
         )
 
@@ -188,57 +185,14 @@ class Supervision:
             # The end was already sent by whoever followed this run before.
             self._ending.hear_all(Follower(self.folder))
         end = self.folder.read_exit()
-        told = _tail(self.folder.stderr) if end is not None else self._remains()
-        return _outcome(end, self._ending, told, self.limits)
+        told = tail_of(self.folder.stderr) if end is not None else self._remains()
+        return outcome_of(end, self._ending, told, self.limits)
 
     def _remains(self) -> str:
         """What can be said of a launcher that is gone without exit.json."""
         processes = self.folder.read_processes()
         who = f"Its process {processes.launcher.pid} on {processes.launcher.host}" if processes else "It"
-        return f"{who} is gone, and exit.json was not written.\n{_tail(self.folder.stderr)}".rstrip()
-
-
-class Ending:
-    """The last result and the last error among a run's events."""
-
-    def __init__(self) -> None:
-        self.result: Event | None = None
-        self.error: Event | None = None
-
-    @property
-    def is_silent(self) -> bool:
-        return self.result is None and self.error is None
-
-    def hear(self, events: list[dict[str, Any]]) -> None:
-        for event in events:
-            if event.get("event") == "result":
-                self.result = event
-            elif event.get("event") == "error":
-                self.error = event
-
-    def hear_all(self, follower: Follower) -> None:
-        for events in _batches(follower):
-            self.hear(events)
-
-
-def _batches(follower: Follower) -> Iterator[list[dict[str, Any]]]:
-    while events := follower.poll():
-        yield events
-
-
-def _limits(folder: JobFolder) -> Limits:
-    """The limits of the job's spec; those of a new one when it cannot be read, which its worker reports."""
-    try:
-        return JobSpec.from_json(_read(folder.spec) or {}).limits
-    except (ValueError, KeyError, TypeError):
-        return Limits()
-
-
-def _read(path: Path) -> dict[str, Any] | None:
-    try:
-        return read_json(path)
-    except (OSError, ValueError):
-        return None
+        return f"{who} is gone, and exit.json was not written.\n{tail_of(self.folder.stderr)}".rstrip()
 
 
 def _interrupted() -> Outcome:
@@ -257,27 +211,3 @@ def _not_started(failure: LaunchFailed) -> Outcome:
         message=failure.message,
         next_step=failure.next_step,
     )
-
-
-def _outcome(end: Exit | None, ending: Ending, stderr_tail: str, limits: Limits) -> Outcome:
-    told = explain(end, ending.result, ending.error, stderr_tail, limits)
-    return Outcome(
-        status=told.status,
-        error_code=told.error_code,
-        message=told.message,
-        evidence=told.evidence,
-        next_step=told.next_step,
-        result=ending.result or {},
-        peak_rss_mb=end.peak_rss_mb if end else 0.0,
-    )
-
-
-def _tail(path: Path) -> str:
-    """The last lines of a log; "" when there is none."""
-    try:
-        with path.open("rb") as handle:
-            handle.seek(max(0, path.stat().st_size - _STDERR_BYTES))
-            lines = handle.read().decode("utf-8", "replace").splitlines()
-    except OSError:
-        return ""
-    return "\n".join(lines[-STDERR_LINES:])
