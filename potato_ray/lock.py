@@ -3,7 +3,8 @@
 The lock is the kernel's (flock), so it ends with its process, however that dies. It lies on a file and
 on the project's folder itself, which nobody removes while tidying up. The note,
 `<task_dir>/.potato_ray/server.json` (mode 0600), is how other commands find the holder: `pid`, `host`,
-`since` (epoch seconds UTC) and `purpose`, for a server `url` too, and `ray_address` while Ray is up.
+`since` (epoch seconds UTC) and `purpose`, for a server `url` and the address that it `listens_on` too, and
+`ray_address` while Ray is up.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ class Serving:
         from potato_ray.server.listening import url_of
 
         self.http.start()
-        self.session.describe(url=url_of(self.listener))
+        self.session.describe(url=url_of(self.listener), listens_on=self.listener.getsockname()[0])
         self._announce()
         self.life.start()
         try:
