@@ -5,7 +5,8 @@
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from potato_ray.registry import runs, schema
 from potato_ray.registry.runs import Run
@@ -27,20 +28,38 @@ _ENDED_AS = """(SELECT j.number FROM potato_ray_journal j
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Of one moment. `current` holds a slot, `waiting` is queued or on offer; both oldest first."""
+    """Of one moment. `current` holds a slot, `waiting` is queued or on offer; both oldest first.
+
+    `heard` tells, for each backend to whose agents a run is on offer, when each of them was last heard of
+    (epoch seconds UTC).
+    """
 
     current: tuple[Run, ...] = ()
     waiting: tuple[Run, ...] = ()
     last: Run | None = None
+    heard: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
 
 def take(connection: sqlite3.Connection) -> Snapshot:
     """The snapshot of the connection's present transaction."""
+    waiting = _in(connection, frozenset({State.QUEUED, State.OFFERED}))
     return Snapshot(
         current=_in(connection, ACTIVE),
-        waiting=_in(connection, frozenset({State.QUEUED, State.OFFERED})),
+        waiting=waiting,
         last=next((runs.from_row(row) for row in connection.execute(_last(connection))), None),
+        heard=_heard(connection, waiting),
     )
+
+
+def _heard(connection: sqlite3.Connection, waiting: Sequence[Run]) -> dict[str, tuple[float, ...]]:
+    offered = {run.backend: () for run in waiting if run.state is State.OFFERED}
+    if not offered or schema.version(connection) < schema.AGENTS_VERSION:
+        return dict(offered)
+    statement = "SELECT last_seen FROM potato_ray_agents WHERE backend = ? ORDER BY agent_id"
+    return {
+        backend: tuple(float(row[0]) for row in connection.execute(statement, (backend,)))
+        for backend in offered
+    }
 
 
 def _last(connection: sqlite3.Connection) -> str:

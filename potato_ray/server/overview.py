@@ -11,8 +11,10 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from potato_ray.backends.agents_seen import is_present
 from potato_ray.registry.runs import Run
 from potato_ray.registry.snapshot import Snapshot
+from potato_ray.registry.states import State
 from potato_ray.server.context import Phase, ServerContext
 from potato_ray.server.run_answers import hidden
 from potato_ray.server.trouble import Trouble, trouble_of
@@ -62,6 +64,9 @@ class WaitingRun(BaseModel):
     schemas: list[str]
     backend: str
     created_at: float
+    n_agents: int | None = Field(
+        description="How many agents that may take it were heard of lately; null where it waits for none"
+    )
 
 
 class EndedRun(BaseModel):
@@ -110,6 +115,7 @@ EXAMPLE: dict[str, Any] = {
             "schemas": ["topic"],
             "backend": "local",
             "created_at": 1795955101.0,
+            "n_agents": None,
         }
     ],
     "last": None,
@@ -176,7 +182,7 @@ def overview(context: ServerContext, snapshot: Snapshot, now: float) -> dict[str
         "controller": phase.value,
         "run": first,
         "runs": current,
-        "queue": [_waiting(run) for run in snapshot.waiting],
+        "queue": [_waiting(run, snapshot, now) for run in snapshot.waiting],
         "last": _ended(context, last) if last else None,
         **{name: first[name] if first else empty for name, empty in _OF_THE_FIRST.items()},
         "findings": [hidden(context, each) for each in context.findings],
@@ -235,8 +241,15 @@ def _current(context: ServerContext, run: Run, now: float) -> dict[str, Any]:
     }
 
 
-def _waiting(run: Run) -> dict[str, Any]:
-    return {**_named(run), "position": run.position, "created_at": run.created_at}
+def _waiting(run: Run, snapshot: Snapshot, now: float) -> dict[str, Any]:
+    offered = run.state is State.OFFERED
+    heard = snapshot.heard.get(run.backend, ())
+    return {
+        **_named(run),
+        "position": run.position,
+        "created_at": run.created_at,
+        "n_agents": sum(is_present(last_seen, now) for last_seen in heard) if offered else None,
+    }
 
 
 def _ended(context: ServerContext, run: Run) -> dict[str, Any]:
