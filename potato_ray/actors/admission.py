@@ -57,32 +57,37 @@ class Admission:
             queue_max=self._training.queue_max,
             allow_queue=request.queue,
             max_concurrent=self._training.max_concurrent_runs,
+            for_agent=self.controller.desk.serves(plan.backend),
         )
 
     async def admit(self) -> bool:
-        """Start waiting runs while there is room. True when one waits for a place."""
+        """Start waiting runs while there is room, offer those for agents. True when one waits for a place."""
         full = set[str]()
         for run in await self.controller.write(self.registry.queued):
-            if self.controller.busy >= self._training.max_concurrent_runs or self._closed():
+            if self._closed():
                 break
             try:
-                await self._try_to_start(run, full)
+                if self.controller.desk.serves(run.backend):
+                    self.plan_again(run)
+                    await self.controller.desk.offer(run)
+                elif self.controller.busy < self._training.max_concurrent_runs:
+                    await self._try_to_start(run, full)
             except PotatoRayError as error:
                 if passes_by_itself(error):
                     return True
-                await self._refuse(run, error)
+                await self.refuse(run, error)
             except sqlite3.OperationalError as error:
                 if not passes_by_itself(error):
                     raise
                 return True
             except Exception:
                 logger.exception("run %s could not be started", run.run_id)
-                await self._refuse(run, unexpected("The run could not be started"))
-        return bool(full)
+                await self.refuse(run, unexpected("The run could not be started"))
+        return await self.controller.desk.look_after_offers() or bool(full)
 
     async def _try_to_start(self, run: Run, full: set[str]) -> None:
         """`full` are the backends on which an older run waits for a GPU; this one must not take it."""
-        plan = self._plan_again(run)
+        plan = self.plan_again(run)
         if plan.uses_gpu and run.backend in full:
             return
         backend = self.controller.backend(run.backend)
@@ -119,7 +124,8 @@ class Admission:
             self.registry.note_progress, run.run_id, run.attempt, refusal.message, 0, 0
         )
 
-    def _plan_again(self, run: Run) -> StartPlan:
+    def plan_again(self, run: Run) -> StartPlan:
+        """The plan of a run that has waited. Raises PotatoRayError (invalid_when_dequeued)."""
         try:
             return plan_start(self.controller.config, request_of(run))
         except StartRefused as refusal:
@@ -130,7 +136,8 @@ class Admission:
                 next_step=refusal.next_step,
             ) from refusal
 
-    async def _refuse(self, run: Run, error: PotatoRayError) -> None:
+    async def refuse(self, run: Run, error: PotatoRayError) -> None:
+        """End a waiting run that cannot begin."""
         await self.controller.write(
             self.registry.transition,
             run.run_id,

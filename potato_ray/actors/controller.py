@@ -25,6 +25,7 @@ import ray
 
 import potato_ray
 from potato_ray.actors.admission import Admission
+from potato_ray.actors.agent_desk import AgentDesk
 from potato_ray.actors.embedded import restore_home
 from potato_ray.actors.failures import passes_by_itself, unexpected
 from potato_ray.actors.notifying import Notifier, page_of
@@ -75,6 +76,7 @@ class RunController:
         self.stopping = False
         self.holding = False
         self.admission = Admission(self)
+        self.desk = AgentDesk(self)
         self.notifier = (
             Notifier(notify, self.registry, self.write_surely, partial(page_of, config)) if notify else None
         )
@@ -104,7 +106,9 @@ class RunController:
         except StartRefused as refusal:
             return {"started": False, **refusal.as_dict(), "status": HTTP_STATUS.get(refusal.code, 400)}
         self._wake.set()
-        return {"started": True, "run_id": run.run_id, "queued": bool(run.position), "position": run.position}
+        waits_for_agent = self.desk.serves(run.backend) and run.state in (State.QUEUED, State.OFFERED)
+        waits = bool(run.position) or waits_for_agent
+        return {"started": True, "run_id": run.run_id, "queued": waits, "position": run.position}
 
     async def cancel(self, run_id: str) -> dict[str, Any]:
         """Cancel a waiting or running run; raises NotFound, or Conflict when it has ended."""
@@ -125,6 +129,21 @@ class RunController:
         withdrawal = await self.write(Withdrawal, self.registry, run_id)
         await self.write_steps(withdrawal.step)
         return withdrawal.removed
+
+    async def register_backend(self, name: str) -> dict[str, str]:
+        """A new token for an agent backend; raises NotFound, Conflict (not_an_agent_backend)."""
+        await self._opened()
+        return await self.desk.register(name)
+
+    async def claim(self, backend: str, lease_sha256: str, agent: Mapping[str, Any]) -> dict[str, Any] | None:
+        """A run for the agent that asks: {"run_id", "attempt"}, or None; see AgentDesk.claim."""
+        await self._opened()
+        return await self.desk.claim(backend, lease_sha256, agent)
+
+    async def agents_seen(self, backend: str, agents: Sequence[Mapping[str, Any]]) -> None:
+        """Record agents that were heard of: the fields of AgentSeen, but for the backend."""
+        await self._opened()
+        await self.desk.seen(backend, agents)
 
     async def hold_queue(self) -> None:
         """Let no waiting run begin any more: the end is near, and what waits is for the next controller.
@@ -327,6 +346,10 @@ class RunController:
         way = RunWay(self, run, placement=placement)
         self._ways[run.run_id] = way
         self._spawn(self._walk(way))
+
+    def followed(self) -> list[Run]:
+        """The runs that have begun and are being brought to their ends."""
+        return [way.run for way in list(self._ways.values())]
 
     @property
     def busy(self) -> int:

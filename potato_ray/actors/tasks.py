@@ -116,6 +116,23 @@ def build_bundle(
 
 
 @ray.remote(num_cpus=0, max_retries=0)
+def pack_job(folder: str, state_dir: str) -> dict[str, Any]:
+    """Pack the bundle in `folder` and the code that goes with it; {"bundle", "code"}: sha256 and bytes."""
+    restore_home()
+    from potato_ray.mirror.folder import MirrorFolder
+    from potato_ray.shipping.bundle_archive import pack_bundle
+    from potato_ray.shipping.code_archive import code_archive
+
+    mirror = MirrorFolder(folder)
+    bundle = pack_bundle(mirror.bundle, mirror.bundle_archive)
+    code = code_archive(Path(state_dir))
+    return {
+        "bundle": {"sha256": bundle.sha256, "bytes": bundle.n_bytes},
+        "code": {"sha256": code.sha256, "bytes": code.n_bytes},
+    }
+
+
+@ray.remote(num_cpus=0, max_retries=0)
 def supervise_run(
     controller: Any, config: ProjectConfig, backend: str, job: Job, spare: Path | None
 ) -> Outcome:

@@ -20,6 +20,7 @@ from potato_ray.actors.building import Building
 from potato_ray.actors.embedded import gpu_resource
 from potato_ray.actors.failures import answer_of, forget, task_failure
 from potato_ray.actors.finishing import Finishing
+from potato_ray.actors.handing_over import HandingOver
 from potato_ray.backends.base import Job, Outcome, Placement
 from potato_ray.errors import Cancelled, PotatoRayError, ProjectUnwritable, RunFailed
 from potato_ray.job.folder import JobFolder
@@ -48,6 +49,7 @@ class RunWay:
         self.job = JobFolder(controller.run_folder(run.run_id))
         self.building = Building(controller, run, placement)
         self.finishing = Finishing(controller, run)
+        self.handing = HandingOver(controller, run) if controller.desk.serves(run.backend) else None
         self.cancelled = False
         self.listening = asyncio.Lock()
         self._newest: tuple[str, int, int] | None = None
@@ -138,12 +140,12 @@ class RunWay:
             raise Cancelled("The run was cancelled before its worker started.")
         await self._change(
             State.RUNNING,
-            step="starting the worker",
+            step="starting the worker" if self.handing is None else "waiting for the agent to fetch the job",
             current=0.0,
             total=0.0,
             bundle_digest=report.manifest["digest"],
             artifact_dir=os.path.relpath(self.job.artifacts, self.controller.config.task_dir),
-            host=socket.gethostname(),
+            host=(self.placement.host if self.placement else "") or socket.gethostname(),
         )
 
     # --- executing --------------------------------------------------------------------------------
@@ -152,6 +154,8 @@ class RunWay:
         """The outcome of the worker, or None when the controller stops before it ends."""
         if self.run.state == State.FINISHING:
             return Outcome(status="success", result=self.run.result or {})
+        if self.handing is not None:
+            await self.handing.hand_over()
         lost, heard = 0, -1
         while lost < MAX_SUPERVISORS:
             seq = await asyncio.to_thread(self.controller.reader.last_seq, self.run.run_id)
@@ -262,6 +266,7 @@ class RunWay:
                 result=dict(outcome.result),
                 model_version=str(outcome.result.get("model_version") or ""),
                 peak_rss_mb=outcome.peak_rss_mb,
+                artifact_uri=outcome.artifact_uri,
             )
         # Also of a run that was taken up here: whoever had it before may have come no further.
         if self.run.cancel_requested_at is not None:
@@ -308,6 +313,8 @@ class RunWay:
             await self._change(state, **fields)
             self.controller.wake()
             await asyncio.to_thread(self._keep_log)
+            if self.handing is not None:
+                await self.handing.clear_up()
             if state != State.SUCCESS:
                 await self.controller.write_steps(self._drop_some_predictions)
 

@@ -43,7 +43,7 @@ class Placement:
     """Where a run will execute: `gpu_uuids` () means the CPU; `slots` are the cards' slots for Ray.
 
     `device` is what the worker gets (cpu, cuda, cuda:0, mps), `step` one line for people,
-    `warnings` go into the run's log.
+    `warnings` go into the run's log, `host` is the machine where that is not this one.
     """
 
     backend: str
@@ -52,6 +52,7 @@ class Placement:
     slots: tuple[int, ...] = ()
     step: str = ""
     warnings: tuple[str, ...] = ()
+    host: str = ""
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,8 @@ class Outcome:
         cancelled    it was stopped on request
         interrupted  its process was gone, without an end, when somebody came to follow it again
         stale        the sink let go of it
+
+    `artifact_uri` names host and folder where model files stayed on another machine.
     """
 
     status: str
@@ -107,6 +110,7 @@ class Outcome:
     next_step: str = ""
     result: Mapping[str, Any] = field(default_factory=dict)
     peak_rss_mb: float = 0.0
+    artifact_uri: str = ""
 
 
 class EventSink(Protocol):

@@ -6,12 +6,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from potato_ray.backends.agent import AgentBackend, AgentSettings
 from potato_ray.backends.base import Backend
 from potato_ray.backends.local import LocalBackend, LocalSettings
 from potato_ray.backends.unbuilt import NEXT_STEP, UnbuiltBackend
 from potato_ray.errors import NotFound, StartRefused
+from potato_ray.registry.reading import RegistryReader
 
 if TYPE_CHECKING:
+    from potato_ray.config.backends import AgentBackend as ConfiguredAgent
     from potato_ray.config.models import ProjectConfig
 
 LOCAL = "local"
@@ -23,6 +26,9 @@ def make_backend(name: str, config: ProjectConfig, *, spare: Path | None = None)
         return LocalBackend(LOCAL, replace(local_settings(config), spare=spare))
     if name not in config.model_training.backends:
         raise _unknown(name, config)
+    settings = config.model_training.backends[name]
+    if settings.type == "agent":
+        return AgentBackend(name, agent_settings(name, settings, config))
     return UnbuiltBackend(name, config.model_training.backends[name].type, describe(name, config))
 
 
@@ -42,6 +48,16 @@ def describe(name: str, config: ProjectConfig) -> str:
     settings = config.model_training.backends[name]
     host = getattr(settings, "host", None) or getattr(settings, "node", None)
     return f"{name} ({settings.type}{f' to {host}' if host else ''})"
+
+
+def agent_settings(name: str, settings: ConfiguredAgent, config: ProjectConfig) -> AgentSettings:
+    """What the configuration says about an agent backend."""
+    return AgentSettings(
+        description=describe(name, config),
+        reader=RegistryReader(config.registry_path, project=config.annotation_task_name),
+        device=config.model_training.device,
+        heartbeat_timeout_s=settings.heartbeat_timeout_s,
+    )
 
 
 def local_settings(config: ProjectConfig) -> LocalSettings:

@@ -92,6 +92,7 @@ def create(
     queue_max: int,
     allow_queue: bool,
     max_concurrent: int,
+    for_agent: bool = False,
 ) -> Run:
     """Put a run in the queue; raises StartRefused (busy, queue_full). See Registry.create_run."""
     if new.idempotency_key is not None:
@@ -107,9 +108,10 @@ def create(
             code="busy",
             next_step="Wait for its end, cancel it, or start with queue: true.",
         )
-    if waits and waiting - free >= queue_max:
+    kept = max(0, waiting - free) + (_count(connection, "state = 'offered'") if for_agent else 0)
+    if (waits or for_agent) and kept >= queue_max:
         raise StartRefused(
-            f"{max(0, waiting - free)} runs are waiting already.",
+            f"{kept} runs are waiting already.",
             code="queue_full",
             evidence=f"model_training.queue_max is {queue_max}.",
             next_step="Wait for a run to end, or cancel a waiting one.",

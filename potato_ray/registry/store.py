@@ -134,12 +134,14 @@ class Registry:
 
     # The life of a run
 
-    def create_run(self, new: NewRun, *, queue_max: int, allow_queue: bool, max_concurrent: int) -> Run:
+    def create_run(
+        self, new: NewRun, *, queue_max: int, allow_queue: bool, max_concurrent: int, for_agent: bool = False
+    ) -> Run:
         """Put a run in the queue; its `position` is 0 when it need not wait for others.
 
         A repeated idempotency key returns the run that it made the first time. Raises StartRefused:
         busy when it would have to wait and `allow_queue` is False, queue_full when `queue_max` runs
-        wait already (those on offer don't count).
+        wait already (those on offer to agents count for another run `for_agent` alone).
         """
         with transaction(self._connection) as connection:
             return queue.create(
@@ -150,6 +152,7 @@ class Registry:
                 queue_max=queue_max,
                 allow_queue=allow_queue,
                 max_concurrent=max_concurrent,
+                for_agent=for_agent,
             )
 
     def made_with(self, idempotency_key: str, max_concurrent: int) -> Run | None:

@@ -23,6 +23,16 @@ PROJECT = Path(__file__).parent.parent / "projects" / "review-sentiment"
 WANTED = StartRequest(trainer="sklearn-text", schemas=("sentiment",), idempotency_key="once")
 
 
+class NoAgents:
+    """A desk where nothing is offered."""
+
+    def serves(self, backend: str) -> bool:
+        return False
+
+    async def look_after_offers(self) -> bool:
+        return False
+
+
 @dataclass
 class Controller:
     """What admission needs of the controller."""
@@ -33,6 +43,7 @@ class Controller:
     begun: list[str] = field(default_factory=list)
     stopping: bool = False
     holding: bool = False
+    desk: NoAgents = field(default_factory=NoAgents)
     holds_while_placing: bool = False
 
     @property

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from potato_ray.backends.base import Job, Refusal
+from potato_ray.backends.agent import AgentBackend
+from potato_ray.backends.base import Job, Placement, Refusal
 from potato_ray.backends.local import LocalBackend
 from potato_ray.backends.making import describe, make_backend, require_runnable
 from potato_ray.config import ProjectConfig, load
@@ -62,7 +63,17 @@ def test_a_backend_is_described_in_one_line(config: ProjectConfig, name: str, li
     assert describe(name, config) == line
 
 
-@pytest.mark.parametrize("name", ["gpu-server", "cluster", "workstation", "lab"])
+def test_an_agent_backend_gives_away_no_gpu_and_is_runnable(config: ProjectConfig, tmp_path: Path) -> None:
+    require_runnable("workstation", config)
+    backend = make_backend("workstation", config)
+    assert isinstance(backend, AgentBackend)
+    placed = backend.place(set())
+    assert isinstance(placed, Placement)
+    assert (placed.device, placed.gpu_uuids) == ("cuda:1", ())
+    assert not backend.alive(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["gpu-server", "cluster", "lab"])
 def test_a_type_that_cannot_run_yet_says_so_everywhere(
     config: ProjectConfig, name: str, tmp_path: Path
 ) -> None:
@@ -73,11 +84,11 @@ def test_a_type_that_cannot_run_yet_says_so_everywhere(
     assert (
         report.checks[0].message
         == placed.message
-        == f"{describe(name, config)} cannot run anything yet: " + ("this version runs only on local.")
+        == f"{describe(name, config)} cannot run anything yet: " + ("this version runs on local and on agents.")
     )
     with pytest.raises(RunFailed):
         backend.execute(Job("r", 1, tmp_path), lambda *args: pytest.fail("nothing to say"))
-    with pytest.raises(StartRefused, match="runs only on local"):
+    with pytest.raises(StartRefused, match="runs on local and on agents"):
         require_runnable(name, config)
 
 

@@ -1,0 +1,151 @@
+"""Runs on offer to agents: who gets which, and for how long they wait. A part of the controller.
+
+    queued ─ offer ─▶ offered (holds no slot) ─ claim ─▶ building … : from here on as any other run
+
+One claim gets one run: the registry takes it out in one transaction. The lease, which the agent made up,
+is remembered by its sha256 in claim.json of the run's folder; the same lease gets the same run again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from hmac import compare_digest
+from typing import TYPE_CHECKING, Any
+
+from potato_ray.agent_tokens import digest_of, is_agent_backend, new_token, require_agent_backend
+from potato_ray.backends.base import Placement
+from potato_ray.errors import PotatoRayError
+from potato_ray.mirror.folder import ClaimNote, MirrorFolder
+from potato_ray.registry.agents import AgentSeen
+from potato_ray.registry.runs import Run
+from potato_ray.registry.states import State
+
+if TYPE_CHECKING:
+    from potato_ray.actors.controller import RunController
+
+logger = logging.getLogger(__name__)
+
+
+class AgentDesk:
+    """Offers runs to agents and gives them out. `clock` is monotonic seconds."""
+
+    def __init__(self, controller: RunController, clock: Callable[[], float] = time.monotonic) -> None:
+        self.controller = controller
+        self._clock = clock
+        self._offered_since: dict[str, float] = {}
+        self._claiming = asyncio.Lock()
+
+    def serves(self, backend: str) -> bool:
+        """Whether the runs of a backend are for agents."""
+        return is_agent_backend(self.controller.config, backend)
+
+    async def offer(self, run: Run) -> None:
+        """Take a run out of the queue; it waits for an agent and holds no slot."""
+        registry = self.controller.registry
+        await self.controller.write(registry.transition, run.run_id, run.attempt, State.OFFERED)
+        self._offered_since[run.run_id] = self._clock()
+
+    async def look_after_offers(self) -> bool:
+        """End the offers that have waited too long. True when one may do so later."""
+        waits = False
+        for backend, settings in self.controller.config.model_training.backends.items():
+            timeout_s = getattr(settings, "queue_timeout_s", None)
+            for run in await asyncio.to_thread(self.controller.reader.offered, backend):
+                since = self._offered_since.setdefault(run.run_id, self._clock())
+                if timeout_s is None:
+                    continue
+                waits = True
+                if self._clock() - since >= timeout_s:
+                    await self._expire(run, float(timeout_s))
+        return waits
+
+    async def _expire(self, run: Run, timeout_s: float) -> None:
+        agents = await asyncio.to_thread(self.controller.reader.agents, run.backend)
+        last = f"The last agent seen was on {agents[0].host}." if agents else "No agent was ever seen."
+        await self.controller.admission.refuse(
+            run,
+            PotatoRayError(
+                f"No agent on {run.backend} asked for work for {timeout_s:g} seconds.",
+                code="queue_timeout",
+                evidence=last,
+                next_step=f"Start an agent there, or raise queue_timeout_s of backend {run.backend}.",
+            ),
+        )
+
+    async def claim(self, backend: str, lease_sha256: str, agent: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The run that this lease holds, or else the oldest on offer, which begins; None: there is none.
+
+        Answers {"run_id", "attempt"}.
+        """
+        async with self._claiming:
+            held = await asyncio.to_thread(self._held_by, backend, lease_sha256)
+            if held is not None or self.controller.stopping or self.controller.holding:
+                return held
+            for run in await asyncio.to_thread(self.controller.reader.offered, backend):
+                begun = await self._begin(run, lease_sha256, agent)
+                if begun is not None:
+                    return {"run_id": begun.run_id, "attempt": begun.attempt}
+        return None
+
+    def _held_by(self, backend: str, lease_sha256: str) -> dict[str, Any] | None:
+        for run in self.controller.followed():
+            if run.backend != backend or run.ended:
+                continue
+            claim = self._mirror(run).read_claim()
+            if claim is None or claim.attempt != run.attempt:
+                continue
+            if compare_digest(claim.lease_sha256, lease_sha256):
+                return {"run_id": run.run_id, "attempt": run.attempt}
+        return None
+
+    async def _begin(self, run: Run, lease_sha256: str, agent: Mapping[str, Any]) -> Run | None:
+        """Begin a run for an agent; None when it cannot begin now, or any more."""
+        try:
+            plan = self.controller.admission.plan_again(run)
+        except PotatoRayError as error:
+            await self.controller.admission.refuse(run, error)
+            return None
+        begun: Run | None = await self.controller.write(
+            self.controller.registry.begin,
+            run.run_id,
+            None,
+            self.controller.config.model_training.max_concurrent_runs,
+        )
+        if begun is None:
+            return None
+        self._offered_since.pop(run.run_id, None)
+        claim = ClaimNote(begun.attempt, lease_sha256, dict(agent), begun.begun_at or 0.0)
+        await asyncio.to_thread(self._give, begun, claim)
+        placed = self.controller.backend(run.backend).place(frozenset(), uses_gpu=plan.uses_gpu)
+        host = str(agent.get("host") or "an unnamed host")
+        device = placed.device if isinstance(placed, Placement) else "auto"
+        step = f"taken by the agent on {host}"
+        self.controller.follow(begun, Placement(run.backend, device, step=step, host=host))
+        return begun
+
+    def _give(self, run: Run, claim: ClaimNote) -> None:
+        mirror = self._mirror(run)
+        mirror.path.mkdir(parents=True, exist_ok=True)
+        mirror.clear()
+        mirror.write_claim(claim)
+
+    def _mirror(self, run: Run) -> MirrorFolder:
+        return MirrorFolder(self.controller.run_folder(run.run_id))
+
+    async def register(self, name: str) -> dict[str, str]:
+        """A new token for a backend; the one before is worth nothing from then on."""
+        require_agent_backend(self.controller.config, name)
+        token = new_token()
+        await self.controller.write(self.controller.registry.put_token, name, digest_of(token))
+        return {"backend": name, "token": token}
+
+    async def seen(self, backend: str, agents: Sequence[Mapping[str, Any]]) -> None:
+        """Record agents that the server has heard of."""
+        known = [
+            AgentSeen(**{**agent, "backend": backend, "gpus": tuple(agent.get("gpus", ()))})
+            for agent in agents
+        ]
+        await self.controller.write(self.controller.registry.put_agents_seen, known)

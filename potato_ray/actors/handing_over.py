@@ -1,0 +1,70 @@
+"""Handing a run over to the agent that claimed it: the bundle in one file, and job.json beside it.
+
+job.json is what the agent gets as its answer, and is written last: where it is, the job can be fetched.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import ray.exceptions
+
+from potato_ray.actors import tasks
+from potato_ray.actors.failures import answer_of, task_failure
+from potato_ray.agent.protocol import PROGRESS_EVERY_S
+from potato_ray.job.folder import read_json, write_json
+from potato_ray.mirror.folder import MirrorFolder
+from potato_ray.registry.runs import Run
+
+if TYPE_CHECKING:
+    from potato_ray.actors.controller import RunController
+
+VERSION = 1
+
+
+class HandingOver:
+    """Makes the job of one attempt of a run ready for its agent."""
+
+    def __init__(self, controller: RunController, run: Run) -> None:
+        self.controller = controller
+        self.run = run
+        self.mirror = MirrorFolder(controller.run_folder(run.run_id))
+
+    async def hand_over(self) -> None:
+        """Pack the bundle and write job.json, unless that was done. Raises RunFailed (bundle_failed)."""
+        if await asyncio.to_thread(self.mirror.read_job, self.run.attempt) is not None:
+            return
+        try:
+            packed = await answer_of(
+                tasks.pack_job.remote(str(self.mirror.path), str(self.controller.config.state_dir))
+            )
+        except ray.exceptions.RayError as error:
+            raise task_failure(error, "bundle_failed", "packing the bundle") from error
+        await asyncio.to_thread(write_json, self.mirror.job, self._document(packed))
+
+    def _document(self, packed: Mapping[str, Any]) -> dict[str, Any]:
+        training = self.controller.config.model_training
+        settings = training.backends[self.run.backend]
+        return {
+            "v": VERSION,
+            "run_id": self.run.run_id,
+            "attempt": self.run.attempt,
+            "backend": self.run.backend,
+            "spec": read_json(self.mirror.spec),
+            "bundle": packed["bundle"],
+            "code": packed["code"],
+            "grace_seconds": training.grace_seconds,
+            "lost_after_s": max(300.0, float(settings.heartbeat_timeout_s)),
+            "progress_every_s": PROGRESS_EVERY_S,
+            "max_predictions_mb": training.max_predictions_mb,
+        }
+
+    async def clear_up(self) -> None:
+        """The run is over: nobody will fetch it any more."""
+        await asyncio.to_thread(self._remove)
+
+    def _remove(self) -> None:
+        for path in (self.mirror.job, self.mirror.bundle_archive):
+            path.unlink(missing_ok=True)

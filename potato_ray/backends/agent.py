@@ -1,0 +1,73 @@
+"""The backend `agent`: a machine that the server cannot reach, where an agent asks for work."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Set
+from dataclasses import dataclass
+from pathlib import Path
+
+from potato_ray.backends.agent_check import report
+from potato_ray.backends.agent_following import AgentFollowing
+from potato_ray.backends.base import CheckReport, EventSink, Job, Outcome, Placement, Refusal
+from potato_ray.registry.reading import RegistryReader
+
+
+@dataclass(frozen=True)
+class AgentSettings:
+    """What the configuration says of an agent backend. `reader` tells of its token and its agents."""
+
+    description: str
+    reader: RegistryReader
+    device: str = "auto"
+    heartbeat_timeout_s: float = 120.0
+
+
+class AgentBackend:
+    """Runs on whatever machine's agent asks first; the server only follows what the agent sends home."""
+
+    def __init__(
+        self,
+        name: str,
+        settings: AgentSettings,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.name = name
+        self.type = "agent"
+        self.settings = settings
+        self._clock = clock
+        self._sleep = sleep
+        self._wall_clock = wall_clock
+
+    def check(self) -> CheckReport:
+        """What is known of its token and its agents; nothing is asked of them."""
+        reader = self.settings.reader
+        return report(
+            self.name,
+            self.settings.description,
+            reader.token_of(self.name),
+            reader.agents(self.name),
+            self._wall_clock(),
+        )
+
+    def place(self, taken: Set[str], *, uses_gpu: bool = True) -> Placement | Refusal:
+        """Wherever an agent asks; the GPUs there are not ours to give away."""
+        return Placement(self.name, self.settings.device if uses_gpu else "cpu")
+
+    def execute(self, job: Job, sink: EventSink) -> Outcome:
+        """Follow what the agent sends home into the run's folder, to the end."""
+        return AgentFollowing(
+            job,
+            sink,
+            name=self.name,
+            heartbeat_timeout_s=self.settings.heartbeat_timeout_s,
+            clock=self._clock,
+            sleep=self._sleep,
+        ).run()
+
+    def alive(self, folder: Path) -> bool:
+        """No GPU of this machine depends on it: a run for an agent reserves none."""
+        return False

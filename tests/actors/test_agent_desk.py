@@ -1,0 +1,167 @@
+"""Runs on offer to agents: one claim gets one run, the same lease the same, and no offer waits for ever."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from controlled import controlled
+
+from potato_ray.actors import controller as controllers
+from potato_ray.actors.controller import RunController
+from potato_ray.actors.way import RunWay
+from potato_ray.agent_tokens import digest_of
+from potato_ray.config import load
+from potato_ray.config.models import ProjectConfig
+from potato_ray.errors import Conflict, NotFound
+from potato_ray.registry import Run, State
+from potato_ray.starting import StartRequest
+
+PROJECT = Path(__file__).parent.parent / "projects" / "review-sentiment"
+AGENT = {"id": "a1", "host": "workstation", "python": "3.8.18"}
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> ProjectConfig:
+    shutil.copytree(PROJECT, tmp_path / "p")
+    path = tmp_path / "p" / "config.yaml"
+    text = path.read_text()
+    backends = "  backends: {ws: {type: agent, queue_timeout_s: 30}, other: {type: agent}}\n"
+    assert "model_training:\n" in text
+    path.write_text(text.replace("model_training:\n", f"model_training:\n{backends}", 1))
+    return load(path)
+
+
+@pytest.fixture(autouse=True)
+def ways_that_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that has begun goes on until the controller lets go of it."""
+
+    async def walk(way: RunWay) -> None:
+        await way._let_go.wait()
+
+    monkeypatch.setattr(RunWay, "walk", walk)
+    monkeypatch.setattr(controllers, "PLACE_AGAIN_AFTER_S", 0.01)
+
+
+async def offered(controller: RunController, backend: str = "ws") -> Run:
+    request = StartRequest(trainer="sklearn-text", schemas=("sentiment",), backend=backend)
+    said = await controller.start(request)
+    assert said["queued"], said
+    while (run := await controller.write(controller.registry.run, said["run_id"])).state == State.QUEUED:
+        await asyncio.sleep(0.005)
+    return run
+
+
+def claim_of(controller: RunController, run_id: str) -> dict[str, Any]:
+    body: dict[str, Any] = json.loads((controller.run_folder(run_id) / "claim.json").read_text())
+    return body
+
+
+def test_a_run_for_an_agent_is_offered_and_holds_no_slot(config: ProjectConfig) -> None:
+    async def scenario(controller: RunController) -> tuple[State, int, str]:
+        run = await offered(controller)
+        return run.state, controller.busy, run.status
+
+    assert controlled(config, scenario) == (State.OFFERED, 0, "queued")
+
+
+def test_a_claim_begins_the_oldest_run_and_remembers_no_lease_in_the_clear(config: ProjectConfig) -> None:
+    async def scenario(controller: RunController) -> None:
+        first, _ = await offered(controller), await offered(controller)
+        got = await controller.claim("ws", digest_of("lease"), AGENT)
+        assert got == {"run_id": first.run_id, "attempt": 1}
+        claim = claim_of(controller, first.run_id)
+        assert (claim["lease_sha256"], claim["agent"]["host"]) == (digest_of("lease"), "workstation")
+        assert (await controller.write(controller.registry.run, first.run_id)).state == State.BUILDING
+
+    controlled(config, scenario)
+
+
+def test_the_same_lease_gets_the_same_run_and_another_one_none_while_the_slots_are_full(
+    config: ProjectConfig,
+) -> None:
+    async def scenario(controller: RunController) -> None:
+        await offered(controller), await offered(controller)
+        got = await controller.claim("ws", digest_of("lease"), AGENT)
+        assert await controller.claim("ws", digest_of("lease"), AGENT) == got
+        assert await controller.claim("ws", digest_of("another"), AGENT) is None
+
+    controlled(config, scenario)
+
+
+def test_of_many_claims_at_once_one_gets_the_run(config: ProjectConfig) -> None:
+    async def scenario(controller: RunController) -> int:
+        await offered(controller)
+        claims = (controller.claim("ws", digest_of(str(n)), AGENT) for n in range(20))
+        return sum(got is not None for got in await asyncio.gather(*claims))
+
+    assert controlled(config, scenario) == 1
+
+
+def test_an_agent_gets_no_run_of_another_backend_and_none_once_the_queue_is_held(
+    config: ProjectConfig,
+) -> None:
+    async def scenario(controller: RunController) -> None:
+        await offered(controller)
+        assert await controller.claim("other", digest_of("lease"), AGENT) is None
+        await controller.hold_queue()
+        assert await controller.claim("ws", digest_of("lease"), AGENT) is None
+
+    controlled(config, scenario)
+
+
+def test_an_offer_that_nobody_takes_ends_after_its_time(config: ProjectConfig) -> None:
+    async def scenario(controller: RunController) -> Run:
+        now = [0.0]
+        controller.desk._clock = lambda: now[0]
+        run = await offered(controller)
+        now[0] = 31.0
+        while not (run := await controller.write(controller.registry.run, run.run_id)).ended:
+            await asyncio.sleep(0.005)
+        return run
+
+    run: Run = controlled(config, scenario)
+    assert (run.state, run.error_code) == (State.ERROR, "queue_timeout")
+    assert run.error == "No agent on ws asked for work for 30 seconds."
+
+
+def test_an_offered_run_is_cancelled_at_once_and_claimed_no_more(config: ProjectConfig) -> None:
+    async def scenario(controller: RunController) -> None:
+        run = await offered(controller)
+        assert (await controller.cancel(run.run_id))["cancelled"]
+        assert await controller.claim("ws", digest_of("lease"), AGENT) is None
+
+    controlled(config, scenario)
+
+
+def test_a_new_token_replaces_the_old_one(config: ProjectConfig) -> None:
+    async def scenario(controller: RunController) -> None:
+        first, second = [(await controller.register_backend("ws"))["token"] for _ in range(2)]
+        assert first != second
+        assert controller.reader.backend_of_token(digest_of(first)) is None
+        assert controller.reader.backend_of_token(digest_of(second)) == "ws"
+
+    controlled(config, scenario)
+
+
+@pytest.mark.parametrize(("name", "error"), [("local", Conflict), ("nowhere", NotFound)])
+def test_only_an_agent_backend_has_a_token(config: ProjectConfig, name: str, error: type[Exception]) -> None:
+    async def scenario(controller: RunController) -> None:
+        with pytest.raises(error):
+            await controller.register_backend(name)
+
+    controlled(config, scenario)
+
+
+def test_agents_that_were_heard_of_are_recorded(config: ProjectConfig) -> None:
+    async def scenario(controller: RunController) -> None:
+        seen = {"agent_id": "a1", "host": "workstation", "gpus": [{"uuid": "GPU-1"}], "last_seen": 7.0}
+        await controller.agents_seen("ws", [seen])
+        [agent] = controller.reader.agents("ws")
+        assert (agent.host, agent.gpus, agent.last_seen) == ("workstation", ({"uuid": "GPU-1"},), 7.0)
+
+    controlled(config, scenario)

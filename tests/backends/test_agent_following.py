@@ -1,0 +1,180 @@
+"""Following a run by the mirror of its job folder: events, notes, cancel, silence, and the end."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from potato_ray.backends.agent_following import AgentFollowing, NoteReader, Silence
+from potato_ray.backends.base import Directive, Job, Outcome
+from potato_ray.job.folder import JobFolder, write_json
+from potato_ray.job.spec import JobSpec, Limits
+
+RESULT = {"event": "result", "metrics": {}, "label_order": [], "n_predictions": 3}
+ENDED_WELL = {"exit": {"code": 0, "signal": None, "peak_rss_mb": 90.0}, "artifact_uri": "ws:/w/artifacts"}
+
+
+class Mirror:
+    """A mirror folder, a clock that sleeping moves, and what happens at which second."""
+
+    def __init__(self, path: Path) -> None:
+        self.folder = JobFolder(path)
+        self.folder.artifacts.mkdir(parents=True)
+        spec = JobSpec("r", 1, "sklearn-text", (), {}, limits=Limits(max_wall_s=600.0, grace_s=20.0))
+        write_json(self.folder.spec, spec.as_json())
+        self.now = 0.0
+        self.plan: list[tuple[float, Callable[[], object]]] = []
+        self.events: list[Mapping[str, Any]] = []
+        self.notes: list[Mapping[str, Any]] = []
+        self.directive = Directive()
+
+    def at(self, second: float, happening: Callable[[], object]) -> None:
+        self.plan.append((second, happening))
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        assert self.now < 10_000, "it follows without end"
+        for due in [each for each in self.plan if each[0] <= self.now]:
+            self.plan.remove(due)
+            due[1]()
+
+    def sink(
+        self,
+        events: Sequence[Mapping[str, Any]],
+        first_seq: int,
+        notes: Sequence[Mapping[str, Any]] = (),
+    ) -> Directive:
+        self.events += events
+        self.notes += notes
+        return self.directive
+
+    def say(self, event: Mapping[str, Any]) -> None:
+        with self.folder.events.open("a") as handle:
+            handle.write(json.dumps(event) + "\n")
+        self.beat()
+
+    def beat(self) -> None:
+        self.folder.heartbeat.touch()
+        os.utime(self.folder.heartbeat, ns=(0, int((self.now + 1) * 1e9)))
+
+    def end(self, body: Mapping[str, Any]) -> None:
+        write_json(self.folder.path / "result.json", dict(body))
+
+    def follow(self, first_seq: int = 0) -> Outcome:
+        job = Job("r", 1, self.folder.path, first_seq)
+        return AgentFollowing(
+            job, self.sink, name="ws", heartbeat_timeout_s=120.0, clock=lambda: self.now, sleep=self.sleep
+        ).run()
+
+    @property
+    def steps(self) -> list[str]:
+        return [str(note["step"]) for note in self.notes if note["kind"] == "step"]
+
+
+@pytest.fixture
+def mirror(tmp_path: Path) -> Mirror:
+    return Mirror(tmp_path / "r")
+
+
+def test_a_run_that_ends_well_is_a_success_that_says_where_its_model_lies(mirror: Mirror) -> None:
+    mirror.at(1.0, lambda: mirror.say({"event": "status", "phase": "fitting", "step": "fitting"}))
+    mirror.at(2.0, lambda: (mirror.say(RESULT), mirror.end(ENDED_WELL)))
+    outcome = mirror.follow()
+    assert (outcome.status, outcome.artifact_uri, outcome.peak_rss_mb) == ("success", "ws:/w/artifacts", 90.0)
+    assert [event["event"] for event in mirror.events] == ["status", "result"]
+
+
+def test_notes_of_the_agent_are_passed_on(mirror: Mirror) -> None:
+    notes = mirror.folder.path / "notes.jsonl"
+    step = {"kind": "step", "step": "downloading the bundle, 40 of 200 MB"}
+    mirror.at(1.0, lambda: notes.write_text(json.dumps(step) + '\nno JSON\n[]\n{"kind": "st'))
+    mirror.at(2.0, lambda: mirror.end({"exit": None}))
+    mirror.follow()
+    assert mirror.notes == [step]
+
+
+def test_an_agent_that_is_silent_is_late_first_and_lost_then(mirror: Mirror) -> None:
+    mirror.at(50.0, mirror.beat)
+    outcome = mirror.follow()
+    assert outcome.error_code == "heartbeat_lost"
+    assert outcome.message == "No word from the agent on ws for 120 seconds."
+    assert 169.0 < mirror.now < 172.0
+    assert mirror.steps[0].startswith("no word from the agent on ws for 30 s; lost after 120 s")
+    assert "the agent on ws is heard again" in mirror.steps
+
+
+def test_a_cancel_is_left_for_the_agent_and_holds_after_the_grace(mirror: Mirror) -> None:
+    mirror.directive = Directive(cancel=True, grace_s=5.0)
+    assert mirror.follow().status == "cancelled"
+    assert json.loads(mirror.folder.cancel.read_text()) == {"reason": "cancelled", "grace_s": 5.0}
+    assert 5.0 <= mirror.now < 6.0
+
+
+def test_a_worker_that_stopped_on_request_is_cancelled_at_once(mirror: Mirror) -> None:
+    mirror.directive = Directive(cancel=True, grace_s=500.0)
+    mirror.at(1.0, lambda: mirror.end({"exit": {"code": 4, "signal": None, "reason": "cancelled"}}))
+    assert mirror.follow().status == "cancelled"
+    assert mirror.now < 2.0
+
+
+def test_what_the_agent_could_not_do_is_told_in_its_words(mirror: Mirror) -> None:
+    failure = {"code": "backend_failed", "message": "The disk is full.", "next_step": "Free space."}
+    mirror.end({"exit": None, "failure": failure})
+    outcome = mirror.follow()
+    assert (outcome.status, outcome.error_code, outcome.message, outcome.next_step) == (
+        "error",
+        "backend_failed",
+        "The disk is full.",
+        "Free space.",
+    )
+
+
+def test_a_launcher_that_was_killed_over_there_is_told(mirror: Mirror) -> None:
+    mirror.end({"exit": None, "stderr_tail": "the last words"})
+    outcome = mirror.follow()
+    assert (outcome.error_code, outcome.evidence) == ("killed", "the last words")
+
+
+def test_a_run_whose_limit_nobody_kept_over_there_ends_all_the_same(mirror: Mirror) -> None:
+    mirror.say({"event": "status", "phase": "fitting", "step": "fitting"})
+    for second in range(0, 2000, 10):
+        mirror.at(float(second), mirror.beat)
+    outcome = mirror.follow()
+    assert outcome.error_code == "wall_clock"
+    assert 640.0 < mirror.now < 660.0
+
+
+def test_one_that_is_taken_up_again_sends_only_what_is_new_and_knows_the_end(mirror: Mirror) -> None:
+    mirror.say({"event": "status", "phase": "fitting", "step": "fitting"})
+    mirror.say(RESULT)
+    mirror.end(ENDED_WELL)
+    assert mirror.follow(first_seq=2).status == "success"
+    assert mirror.events == []
+
+
+def test_a_stale_sink_lets_go_of_the_run(mirror: Mirror) -> None:
+    mirror.directive = Directive(stale=True)
+    assert mirror.follow().status == "stale"
+
+
+def test_time_before_we_looked_is_no_silence(tmp_path: Path) -> None:
+    beat = tmp_path / "heartbeat"
+    beat.touch()
+    os.utime(beat, (1.0, 1.0))
+    now = 1000.0
+    silence = Silence(beat, lambda: now)
+    assert silence.seconds() == 0.0
+
+
+def test_notes_that_were_passed_on_before_are_not_passed_on_again(tmp_path: Path) -> None:
+    path = tmp_path / "notes.jsonl"
+    path.write_text('{"kind": "log", "message": "old"}\n')
+    reader = NoteReader(path, skip=True)
+    with path.open("a") as handle:
+        handle.write('{"kind": "log", "message": "new"}\n')
+    assert [note["message"] for note in reader.poll()] == ["new"]
