@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,7 @@ class ServerProcess:
         port: int = 0,
         command: str = "start",
         as_installed: bool = False,
+        inside: Sequence[str] = (),
     ) -> None:
         self.config = config
         self.mark = f"{MARK}={secrets.token_hex(8)}"
@@ -58,7 +59,7 @@ class ServerProcess:
         start = (str(config.path), "--port", str(port), *arguments)
         self.began = time.monotonic()
         self.process = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, command, *(arguments if command != "start" else start)],
+            [*inside, sys.executable, "-c", PROGRAM, command, *(arguments if command != "start" else start)],
             cwd="/",
             env={**os.environ, **dict([self.mark.split("=")]), **(_without_extras() if as_installed else {})},
             stdout=subprocess.PIPE,
