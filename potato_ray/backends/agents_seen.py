@@ -35,6 +35,15 @@ def start_command(name: str, server: str = ADDRESS) -> str:
     return f"potato-ray training agent --server {server} --backend {shlex.quote(name)}"
 
 
+def one_file_commands(name: str, server: str = ADDRESS) -> tuple[str, str]:
+    """Fetch the agent as one file, and start it; the token goes by standard input, where no `ps` sees it."""
+    return (
+        "printf 'Authorization: Bearer %s' \"$POTATO_TRAINING_TOKEN\""
+        f" | curl --fail -H @- -o agent.pyz {server}/api/training/agent.pyz",
+        f"python3 agent.pyz --server {server} --backend {shlex.quote(name)}",
+    )
+
+
 def ago(seconds: float) -> str:
     """How long ago something was: `just now`, `12 s ago`, `5 min ago`, `3 h ago`, `4 d ago`."""
     if seconds < 5:

@@ -159,6 +159,18 @@ def training_check(
     sys.exit(run_check(name, config, as_json=json))
 
 
+@training.command("register")
+def training_register(
+    name: Annotated[str, typer.Argument(help="The backend.", autocompletion=_complete_backends)],
+    config: ConfigLast = DEFAULT_CONFIG,
+    json: JsonOption = False,
+) -> None:
+    """Issue a token for the agents of a backend; print it once, with the commands to start an agent."""
+    from potato_ray.cli.registering import run_register
+
+    sys.exit(run_register(name, config, as_json=json))
+
+
 @training.command("run")
 def training_run(
     config: ConfigArgument,

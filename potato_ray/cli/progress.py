@@ -10,7 +10,7 @@ from potato_ray.cli.output import say
 from potato_ray.errors import Conflict
 from potato_ray.registry.reading import RegistryReader
 from potato_ray.registry.runs import Run
-from potato_ray.registry.states import ENDED
+from potato_ray.registry.states import ENDED, State
 
 POLL_S = 0.1
 ASK_EVERY_S = 3.0
@@ -78,6 +78,8 @@ def step_line(run: Run) -> str:
         return f"waiting #{run.position}" + (f": {run.step}" if run.step else "")
     if run.cancel_requested_at and run.state not in ENDED:
         return "cancelling"
+    if run.state is State.OFFERED:
+        return "waiting for an agent"
     return f"{run.state}: {run.step}" if run.step and not run.ended else str(run.state)
 
 

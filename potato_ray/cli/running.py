@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from potato_ray.agent_tokens import is_agent_backend
 from potato_ray.cli.output import out, print_json, say
 from potato_ray.cli.summary import end_lines
 from potato_ray.cli.termination import Terminated, Termination
@@ -76,8 +77,20 @@ def train(config: ProjectConfig, request: StartRequest) -> tuple[Run, bool]:
     server = server_of(config)
     if server is not None:
         return _train_there(server, config, request)
-    plan_start(config, request)  # refuse before Ray is started
+    plan = plan_start(config, request)  # refuse before Ray is started
+    _require_no_agent(config, plan.backend)
     return _train_here(config, request)
+
+
+def _require_no_agent(config: ProjectConfig, backend: str) -> None:
+    """Agents ask a server for work; without one they would never hear of the run."""
+    if is_agent_backend(config, backend):
+        raise StartRefused(
+            f"A run on {backend} waits for an agent, and agents ask a server for work.",
+            code="no_server",
+            evidence="No server has the project at present.",
+            next_step="Start one with potato-ray start, then start the run.",
+        )
 
 
 def _train_there(server: Server, config: ProjectConfig, request: StartRequest) -> tuple[Run, bool]:

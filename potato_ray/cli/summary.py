@@ -91,6 +91,9 @@ def detail_lines(run: Run, task_dir: Path) -> Iterator[str]:
         yield f"  {name:32} {value:.0f}" if counted else f"  {name:32} {value:.4f}"
     if run.artifact_dir and run.state == State.SUCCESS:
         yield f"files     {os.path.relpath(task_dir / run.artifact_dir)}"
+    if run.artifact_uri:
+        host, _, folder = run.artifact_uri.partition(":")
+        yield f"model     its files stay on {host}: {folder}"
 
 
 def _metrics(run: Run) -> dict[str, Any]:

@@ -74,6 +74,11 @@ class Server:
         """How many pre-labels were taken off."""
         return self._run(run_id).withdraw_predictions()
 
+    def register_backend(self, name: str) -> dict[str, str]:
+        """A new token for an agent backend; raises NotFound, Conflict."""
+        issued = self.client.register_backend(name)
+        return {"backend": issued.backend, "token": issued.token}
+
     def _run(self, run_id: str) -> ClientRun:
         """The run to command. Nothing is asked before: a lost answer to that would keep the command back."""
         from potato_ray.client import Run, RunRecord

@@ -30,6 +30,7 @@ from potato_ray.client.failures import (
     WaitTimedOut,
 )
 from potato_ray.client.records import (
+    AgentToken,
     Artifact,
     BackendInfo,
     CheckReport,
@@ -45,6 +46,7 @@ from potato_ray.errors import Cancelled, PotatoRayError, RunFailed
 
 __all__ = [
     "AccessRefused",
+    "AgentToken",
     "Artifact",
     "AsyncClient",
     "AsyncPredictions",

@@ -16,7 +16,14 @@ from potato_ray.client.finding import find_server, key_from_environment
 from potato_ray.client.following import refresh
 from potato_ray.client.patience import Patience
 from potato_ray.client.place import Place
-from potato_ray.client.records import BackendInfo, CheckReport, RunRecord, SchemaInfo, TrainerInfo
+from potato_ray.client.records import (
+    AgentToken,
+    BackendInfo,
+    CheckReport,
+    RunRecord,
+    SchemaInfo,
+    TrainerInfo,
+)
 from potato_ray.client.wire import LIMITS, Wire
 
 
@@ -124,6 +131,13 @@ class AsyncClient:
     async def check(self, backend: str = "local") -> CheckReport:
         """Look whether a run could start on a backend; raises NotFound."""
         return await self._driver.run(flows.one(CheckReport, calls.check(backend), self._patience))
+
+    async def register_backend(self, name: str) -> AgentToken:
+        """A new token for the agents of a backend; the one before is worth nothing from then on.
+
+        Raises NotFound, and Conflict (not_an_agent_backend).
+        """
+        return await self._driver.run(flows.one(AgentToken, calls.register(name), self._patience))
 
     async def health(self) -> dict[str, Any]:
         """Whether the server is up, and how far its controller is; needs no key."""

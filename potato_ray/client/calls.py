@@ -14,6 +14,7 @@ from potato_ray.client.failures import BadRequest
 _KEY_FORM = re.compile(r"[!-~]{1,255}")
 
 API = "/admin/training/api"
+AGENT_API = "/api/training"
 JSON = "application/json"
 JSON_LINES = "application/x-ndjson"
 EVENT_STREAM = "text/event-stream"
@@ -163,3 +164,8 @@ def backends() -> Call:
 
 def check(backend: str) -> Call:
     return Call("POST", f"{API}/backends/{quote(backend, safe='')}/check", at_least_s=CHECK_S)
+
+
+def register(backend: str) -> Call:
+    """Repeatable: of a token whose answer was lost nobody knows, and the next one replaces it."""
+    return Call("POST", f"{AGENT_API}/backends/{quote(backend, safe='')}/register", at_least_s=CONTROLLER_S)

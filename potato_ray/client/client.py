@@ -14,7 +14,14 @@ from potato_ray.client.finding import find_server, key_from_environment
 from potato_ray.client.following import refresh
 from potato_ray.client.patience import Patience
 from potato_ray.client.place import Place
-from potato_ray.client.records import BackendInfo, CheckReport, RunRecord, SchemaInfo, TrainerInfo
+from potato_ray.client.records import (
+    AgentToken,
+    BackendInfo,
+    CheckReport,
+    RunRecord,
+    SchemaInfo,
+    TrainerInfo,
+)
 from potato_ray.client.run import Run
 from potato_ray.client.wire import LIMITS, Wire
 
@@ -120,6 +127,13 @@ class Client:
     def check(self, backend: str = "local") -> CheckReport:
         """Look whether a run could start on a backend; raises NotFound."""
         return self._driver.run(flows.one(CheckReport, calls.check(backend), self._patience))
+
+    def register_backend(self, name: str) -> AgentToken:
+        """A new token for the agents of a backend; the one before is worth nothing from then on.
+
+        Raises NotFound, and Conflict (not_an_agent_backend).
+        """
+        return self._driver.run(flows.one(AgentToken, calls.register(name), self._patience))
 
     def health(self) -> dict[str, Any]:
         """Whether the server is up, and how far its controller is; needs no key."""

@@ -128,6 +128,8 @@ class RunRecord(Record):
         """What the run is doing now, in one line."""
         if self.position:
             return f"waiting #{self.position}" + (f": {self.step}" if self.step else "")
+        if self.state == "offered" and self.status == "queued":
+            return "waiting for an agent"
         doing = self.step and not self.ended and self.status != "cancelling"
         return f"{self.status}: {self.step}" if doing else self.status
 
@@ -204,7 +206,11 @@ class SchemaInfo(Record):
 
 @dataclass(frozen=True)
 class BackendInfo(Record):
-    """A place where runs can execute; one that is not `runnable` says `why_not`."""
+    """A place where runs can execute; one that is not `runnable` says `why_not`.
+
+    Of an agent backend `token` is issued or none, and `agents` are objects with host, python, gpus,
+    last_seen, present and run_id, the last seen first.
+    """
 
     name: str
     type: str = ""
@@ -213,6 +219,8 @@ class BackendInfo(Record):
     default: bool = False
     runnable: bool = True
     why_not: str = ""
+    token: str | None = None
+    agents: tuple[Mapping[str, Any], ...] = ()
     more: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
@@ -226,6 +234,15 @@ class CheckReport(Record):
     type: str = ""
     checks: tuple[Mapping[str, Any], ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
+    more: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True)
+class AgentToken(Record):
+    """A new token for the agents of a backend; it is told this once. Nothing that prints one shows it."""
+
+    backend: str
+    token: str = field(repr=False)
     more: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 

@@ -328,6 +328,29 @@ class SchemaList(BaseModel):
     schemas: list[SchemaBody]
 
 
+class AgentGpu(BaseModel):
+    """A GPU as an agent told of it, in MiB; it may tell less."""
+
+    uuid: Any
+    name: Any
+    total_mb: Any
+    free_mb: Any
+
+
+class AgentBody(BaseModel):
+    """An agent, one process on a training machine. `present`: it was heard of in the last two minutes."""
+
+    agent_id: str
+    host: str
+    python: str
+    version: str
+    gpus: list[AgentGpu]
+    first_seen: float
+    last_seen: float
+    present: bool
+    run_id: str | None = Field(description="The run that it has, or had last, in hand")
+
+
 class BackendBody(BaseModel):
     """A place where runs execute. `text` is its line in a menu; `runnable` false: `why_not` says why."""
 
@@ -339,6 +362,10 @@ class BackendBody(BaseModel):
     default: bool
     runnable: bool
     why_not: str
+    token: Literal["issued", "none"] | None = Field(
+        description="Whether agents have a token to get in with; null where there are no agents"
+    )
+    agents: list[AgentBody] = Field(description="Of an agent backend, the last seen first")
 
 
 class BackendList(BaseModel):

@@ -8,11 +8,13 @@ from typing import Any
 from potato_ray.backends.base import CheckReport
 from potato_ray.backends.local_check import uses_gpu
 from potato_ray.backends.making import LOCAL, describe, require_runnable
-from potato_ray.config.models import ProjectConfig
+from potato_ray.config.models import AgentBackend, ProjectConfig
 from potato_ray.config.trainer_checks import LOCAL_ONLY
 from potato_ray.errors import StartRefused
 from potato_ray.hiding import hide_paths
 from potato_ray.project.schemes import Scheme, schemes_of
+from potato_ray.registry.reading import RegistryReader
+from potato_ray.server.agents_view import agent_bodies
 from potato_ray.server.param_schema import params_schema
 from potato_ray.starting import why_nobody_learns
 from potato_ray.trainers import params, registry
@@ -77,9 +79,17 @@ def _schema(scheme: Scheme) -> dict[str, Any]:
     }
 
 
-def backends_body(config: ProjectConfig) -> dict[str, Any]:
-    """Every backend, `local` first."""
-    return {"backends": [_backend(config, name) for name in (LOCAL, *config.model_training.backends)]}
+def backends_body(config: ProjectConfig, reader: RegistryReader, now: float) -> dict[str, Any]:
+    """Every backend at `now` (epoch seconds UTC), `local` first."""
+    names = (LOCAL, *config.model_training.backends)
+    return {"backends": [{**_backend(config, name), **_agents(config, reader, name, now)} for name in names]}
+
+
+def _agents(config: ProjectConfig, reader: RegistryReader, name: str, now: float) -> dict[str, Any]:
+    if not isinstance(config.model_training.backends.get(name), AgentBackend):
+        return {"token": None, "agents": []}
+    token = "none" if reader.token_of(name) is None else "issued"
+    return {"token": token, "agents": agent_bodies(reader, name, now)}
 
 
 def _backend(config: ProjectConfig, name: str) -> dict[str, Any]:

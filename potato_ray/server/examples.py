@@ -147,7 +147,40 @@ BACKENDS: dict[str, Any] = {
             "default": True,
             "runnable": True,
             "why_not": "",
-        }
+            "token": None,
+            "agents": [],
+        },
+        {
+            "name": "workstation",
+            "type": "agent",
+            "host": None,
+            "description": "under the desk",
+            "text": "workstation (agent): under the desk",
+            "default": False,
+            "runnable": True,
+            "why_not": "",
+            "token": "issued",
+            "agents": [
+                {
+                    "agent_id": "5f2a90c1d3e4b677",
+                    "host": "ws1",
+                    "python": "3.8.18",
+                    "version": "0.1.0",
+                    "gpus": [
+                        {
+                            "uuid": "GPU-8c1f0c5e-9d3b-4f5a-8a3e-0d1c2b3a4f5e",
+                            "name": "NVIDIA RTX A5000",
+                            "total_mb": 24564,
+                            "free_mb": 24110,
+                        }
+                    ],
+                    "first_seen": 1772357011.2,
+                    "last_seen": 1772357400.5,
+                    "present": True,
+                    "run_id": None,
+                }
+            ],
+        },
     ]
 }
 

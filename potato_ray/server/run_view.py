@@ -60,6 +60,14 @@ class Curve:
 
 
 @dataclass(frozen=True)
+class Stayed:
+    """Where the model files of a run are that did not come home."""
+
+    host: str
+    folder: str
+
+
+@dataclass(frozen=True)
 class RunPage:
     """All that the page shows; empty where there is nothing to show."""
 
@@ -93,6 +101,12 @@ class RunPage:
     def live(self) -> bool:
         """Whether there is something to follow."""
         return self.ours and not self.run.ended
+
+    @property
+    def stayed(self) -> Stayed | None:
+        """Where its model files stayed; None when they did not stay anywhere else."""
+        host, _, folder = self.run.artifact_uri.partition(":")
+        return Stayed(host, folder) if folder else None
 
     @property
     def reported(self) -> tuple[tuple[str, Any], ...]:

@@ -8,7 +8,8 @@ from typing import Any
 
 from potato_ray.backends.making import LOCAL, describe
 from potato_ray.config.models import ProjectConfig
-from potato_ray.server.catalogue import backends_body, schemas_body, trainers_body
+from potato_ray.server.agents_view import AgentBackendView
+from potato_ray.server.catalogue import schemas_body, trainers_body
 from potato_ray.server.form_fields import Field, fields_of
 from potato_ray.trainers.registry import BUILT_IN
 
@@ -17,13 +18,17 @@ Object = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class BackendChoice:
-    """One entry of the menu `Runs on`. `why_not` says why nothing can run there, "" where it can."""
+    """One entry of the menu `Runs on`. `why_not` says why nothing can run there, "" where it can.
+
+    `agents` is there for an agent backend.
+    """
 
     name: str
     label: str
     description: str
     chosen: bool
     why_not: str
+    agents: AgentBackendView | None
 
 
 @dataclass(frozen=True)
@@ -83,8 +88,11 @@ class StartForm:
         return min(self.trainers, key=rank).name if self.trainers else ""
 
 
-def start_form(config: ProjectConfig) -> StartForm:
-    """The form for this project; imports no training library."""
+def start_form(
+    config: ProjectConfig, backends: Iterable[Object], agents: Iterable[AgentBackendView] = ()
+) -> StartForm:
+    """The form for this project; imports no training library. `backends` are those of `backends_body`."""
+    views = {view.name: view for view in agents}
     schemas = schemas_body(config)["schemas"]
     known = trainers_body(config)
     choices = [_trainer(each, schemas) for each in known["trainers"]]
@@ -95,7 +103,7 @@ def start_form(config: ProjectConfig) -> StartForm:
             for each in schemas
             if each["trainers"]
         ),
-        backends=tuple(_backend(each, config) for each in backends_body(config)["backends"]),
+        backends=tuple(_backend(each, config, views) for each in backends),
         left_out_schemes=tuple(
             LeftOut(f"{each['name']} ({each['annotation_type']})", each["why_not"])
             for each in schemas
@@ -126,7 +134,7 @@ def _left_out(choices: Iterable[TrainerChoice], broken: Iterable[Object]) -> Ite
         yield LeftOut(one["name"], one["reason"])
 
 
-def _backend(backend: Object, config: ProjectConfig) -> BackendChoice:
+def _backend(backend: Object, config: ProjectConfig, agents: Mapping[str, AgentBackendView]) -> BackendChoice:
     name = backend["name"]
     return BackendChoice(
         name=name,
@@ -135,4 +143,5 @@ def _backend(backend: Object, config: ProjectConfig) -> BackendChoice:
         description="" if backend["type"] == LOCAL else backend["description"],
         chosen=backend["default"],
         why_not=backend["why_not"],
+        agents=agents.get(name),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Annotated
 
 from fastapi import Path, Request, Response
@@ -46,8 +47,8 @@ def list_schemas(context: Context) -> Response:
     responses={200: {"model": BackendList}},
 )
 def list_backends(context: Context) -> Response:
-    """`local` first; `default` marks the one of model_training.backend."""
-    return json_answer(backends_body(context.config))
+    """`local` first; `default` marks the one of model_training.backend; agent backends tell their agents."""
+    return json_answer(backends_body(context.config, context.reader, time.time()))
 
 
 @router.post(

@@ -6,12 +6,14 @@ import time
 from typing import Annotated
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import FileResponse, RedirectResponse, Response
 
 from potato_ray.registry.runs import Run
 from potato_ray.registry.states import State
 from potato_ray.server.access import Admin
+from potato_ray.server.agents_view import address_for_agents, agent_backends, waiting_words
+from potato_ray.server.catalogue import backends_body
 from potato_ray.server.context import Context, ServerContext
 from potato_ray.server.overview import overview
 from potato_ray.server.rendering import FILES, page
@@ -45,19 +47,24 @@ def icon() -> FileResponse:
 @router.get("/admin/training", dependencies=[Admin])
 def training_page(
     context: Context,
+    request: Request,
     status: Annotated[str, Query(max_length=40)] = "",
     trainer: Annotated[str, Query(max_length=255)] = "",
     limit: Annotated[int, Query(ge=1, le=MOST_RUNS_SHOWN)] = RUNS_SHOWN,
 ) -> Response:
     """The form, what is going on, and the runs; `status` and `trainer` choose among the runs."""
-    runs = context.reader.runs(limit + 1, status or None, trainer or None)
-    now = overview(context, context.reader.snapshot(), time.time())
+    config, reader, at = context.config, context.reader, time.time()
+    runs = reader.runs(limit + 1, status or None, trainer or None)
+    agents = agent_backends(config, reader, at, address_for_agents(request.url))
+    backends = backends_body(config, reader, at)["backends"]
     return page(
         "training.html",
-        project=context.config.annotation_task_name,
+        project=config.annotation_task_name,
         here="training",
-        now=now,
-        form=start_form(context.config),
+        now=overview(context, reader.snapshot(), at),
+        form=start_form(config, backends, agents),
+        agents=agents,
+        starts={view.name: view.start for view in agents},
         rows=[row_of(context, run) for run in runs[:limit]],
         more=_more(status, trainer) if len(runs) > limit and limit < MOST_RUNS_SHOWN else "",
         filters=_filters(context, runs, status, trainer),
@@ -65,6 +72,7 @@ def training_page(
         key_metrics=key_metrics,
         most_metrics=KEY_METRICS,
         waiting_label=waiting_label,
+        waiting_words=waiting_words,
     )
 
 

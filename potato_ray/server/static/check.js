@@ -37,11 +37,14 @@ export async function checkBackend(name) {
 /** @param {any} report */
 function reportOf(report) {
   const verdict = report.ok ? "A run could start." : "A run could not start.";
+  /** @type {string[]} */
+  const warnings = report.facts?.warnings ?? [];
   return piece(
     "div",
-    { class: `notice ${report.ok ? "good" : "error"}` },
+    { class: `notice ${report.ok ? (warnings.length ? "warning" : "good") : "error"}` },
     piece("strong", {}, `${verdict} ${report.summary}`),
     piece("ul", { class: "checks" }, ...report.checks.map(lineOf)),
+    ...warnings.map((each) => piece("span", {}, each)),
   );
 }
 

@@ -98,7 +98,7 @@ class StartForm {
     this.key = newKey();
     const said = document.getElementById("start-said");
     const where = piece("a", { href: `/admin/training/runs/${encodeURIComponent(run.run_id)}` }, "Open the run");
-    said?.replaceChildren(run.queued ? `It waits as #${run.position}. ` : "Started. ", where);
+    said?.replaceChildren(startedWords(run), where);
     this.onStarted(run);
   }
 
@@ -141,6 +141,12 @@ class StartForm {
     say(button, on ? "Starting…" : "Start run");
     if (on) document.getElementById("start-said")?.replaceChildren();
   }
+}
+
+/** @param {any} run */
+function startedWords({ queued, position }) {
+  if (!queued) return "Started. ";
+  return position ? `It waits as #${position}. ` : "It waits for an agent. ";
 }
 
 /** Which field a refusal belongs to. @type {Record<string, string>} */

@@ -1,6 +1,7 @@
 // @ts-check
 /** The section `Now`: what runs and what waits, drawn from one status and nothing else. */
 
+import { startCommand } from "./agents.js";
 import { notice, piece, say } from "./pieces.js";
 import { duration, number, progressWords } from "./wording.js";
 
@@ -15,7 +16,9 @@ const part = (card, name) => /** @type {HTMLElement} */ (card.querySelector(`[da
 /** Draw a status. @param {any} status */
 export function drawNow(status) {
   fill(byId("active"), "card-template", status.runs, fillCard);
-  fill(byId("waiting-list"), "waiting-template", status.queue, fillWaiting);
+  fill(byId("waiting-list"), "waiting-template", status.queue, (row, run) =>
+    fillWaiting(row, run, status.server_time - run.created_at),
+  );
   byId("active").hidden = status.runs.length === 0;
   byId("waiting").hidden = status.queue.length === 0;
   byId("idle").hidden = status.runs.length + status.queue.length > 0;
@@ -99,6 +102,7 @@ export function tickEverySecond(known) {
     for (const card of byId("active").children) {
       if (/** @type {HTMLElement} */ (card).dataset.begun) tick(/** @type {HTMLElement} */ (card));
     }
+    for (const row of byId("waiting-list").children) sayWait(/** @type {HTMLElement} */ (row));
   }, 1_000);
 }
 
@@ -136,10 +140,24 @@ function fillWarnings(list, warnings) {
   list.replaceChildren(...warnings.map((each) => piece("li", {}, each)));
 }
 
-/** @param {HTMLElement} row @param {any} run */
-function fillWaiting(row, run) {
+/** @param {HTMLElement} row @param {any} run @param {number} waited seconds since it was asked for */
+function fillWaiting(row, run, waited) {
   say(part(row, "status"), run.position ? `waiting #${run.position}` : "waiting for an agent");
   say(part(row, "place"), `on ${run.backend}`);
+  row.dataset.asked = String(performance.now() / 1000 - waited);
+  row.dataset.agents = run.n_agents === null ? "" : String(run.n_agents);
+  row.dataset.start = startCommand(run.backend);
+  sayWait(row);
+}
+
+/** How long a run has waited for an agent, and what to do while none is polling. @param {HTMLElement} row */
+function sayWait(row) {
+  const { asked, agents, start } = row.dataset;
+  // A row that no status has filled yet keeps what the server wrote.
+  if (asked === undefined) return;
+  const waited = `for ${duration(Math.max(0, Math.round(performance.now() / 1000 - Number(asked))))}`;
+  const todo = agents === "0" ? `; no agent is polling. On the training machine: ${start}` : "";
+  say(part(row, "wait"), agents ? waited + todo : "");
 }
 
 /** @param {any} status */

@@ -127,7 +127,7 @@ function onStatus(status, behind) {
   const working = status.runs.find((/** @type {any} */ each) => each.run_id === run);
   const waiting = status.queue.find((/** @type {any} */ each) => each.run_id === run);
   if (working) drawWorking(working);
-  else if (waiting) drawWaiting(waiting);
+  else if (waiting) drawWaiting(waiting, status.server_time - waiting.created_at);
   else void endIfEnded();
   if (behind || events.behind) void events.catchUp();
 }
@@ -135,6 +135,7 @@ function onStatus(status, behind) {
 /** @param {any} working */
 function drawWorking(working) {
   drawStatus(working.status, working.status);
+  drawNoAgent(null);
   say(part("step"), working.step || working.phase || working.status);
   since = performance.now() - 1000 * working.elapsed_s;
   drawElapsed();
@@ -153,13 +154,20 @@ function drawElapsed() {
   say(part("elapsed"), since !== undefined && isKnown() ? `for ${duration((performance.now() - since) / 1000)}` : "");
 }
 
-/** @param {any} waiting */
-function drawWaiting({ position }) {
+/** What to do while no agent is there to take the run. @param {number | null} nAgents null: it is for none */
+function drawNoAgent(nAgents) {
+  const told = part("no-agent");
+  if (told) told.hidden = nAgents !== 0;
+}
+
+/** @param {any} waiting @param {number} waited seconds since it was asked for */
+function drawWaiting({ position, n_agents }, waited) {
   const label = position ? `waiting #${position}` : "waiting for an agent";
   drawStatus("queued", label);
   say(part("step"), label);
-  // It may have left the queue before, and come back.
-  since = undefined;
+  drawNoAgent(n_agents);
+  // It may have left the queue before, and come back; only a wait for an agent is counted.
+  since = n_agents === null ? undefined : performance.now() - 1000 * waited;
   drawElapsed();
   drawMeter({ total: 0, current: 0, eta_s: null });
   drawCancel(true);

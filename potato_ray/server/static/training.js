@@ -1,6 +1,7 @@
 // @ts-check
 /** The Training page. */
 
+import { followAgents, takeAgents } from "./agents.js";
 import { announce } from "./announce.js";
 import { cancelButtons } from "./cancel.js";
 import { isKnown, showConnection } from "./connection.js";
@@ -40,13 +41,17 @@ function refreshRuns(status) {
     status.queue.map((/** @type {any} */ run) => [run.run_id, run.position]),
     status.last?.run_id,
   ]);
-  if (key !== runsDrawn) void takeRuns();
+  if (key !== runsDrawn) {
+    void takeRuns();
+    void takeAgents();
+  }
   runsDrawn = key;
 }
 
 localTimes();
 const follower = follow({ onStatus, onConnection: showConnection });
 tickEverySecond(isKnown);
+followAgents();
 startForm({ onStarted: () => void follower.refresh() });
 cancelButtons(
   /** @type {HTMLElement} */ (document.getElementById("now")),
