@@ -90,7 +90,7 @@ def waiting_words(n_agents: int | None, waited_s: float, start: str) -> str:
     """What stands beside a run that waits for an agent: how long, and what to do while none is polling."""
     if n_agents is None:
         return ""
-    waited = f"for {duration(round(max(0.0, waited_s)))}"
+    waited = f"for {duration(waited_s) if waited_s >= 60 else f'{max(0, int(waited_s))} s'}"
     return waited if n_agents else f"{waited}; no agent is polling. On the training machine: {start}"
 
 

@@ -91,9 +91,11 @@ function fillCard(card, run) {
 
 /** How long a run has taken so far: it goes on between two statuses. @param {HTMLElement} card */
 function tick(card) {
-  const elapsed = performance.now() / 1000 - Number(card.dataset.begun);
-  say(part(card, "elapsed"), elapsed < 60 ? `${Math.floor(elapsed)} s` : duration(elapsed));
+  say(part(card, "elapsed"), whole(performance.now() / 1000 - Number(card.dataset.begun)));
 }
+
+/** A length of time that goes on: in whole seconds from the beginning. @param {number} seconds */
+const whole = (seconds) => (seconds < 60 ? `${Math.max(0, Math.floor(seconds))} s` : duration(seconds));
 
 /** Let the times of the runs under way go on, while `known` says that they still are. @param {() => boolean} known */
 export function tickEverySecond(known) {
@@ -155,7 +157,7 @@ function sayWait(row) {
   const { asked, agents, start } = row.dataset;
   // A row that no status has filled yet keeps what the server wrote.
   if (asked === undefined) return;
-  const waited = `for ${duration(Math.max(0, Math.round(performance.now() / 1000 - Number(asked))))}`;
+  const waited = `for ${whole(performance.now() / 1000 - Number(asked))}`;
   const todo = agents === "0" ? `; no agent is polling. On the training machine: ${start}` : "";
   say(part(row, "wait"), agents ? waited + todo : "");
 }
