@@ -171,6 +171,18 @@ def training_register(
     sys.exit(run_register(name, config, as_json=json))
 
 
+@training.command(
+    "agent",
+    add_help_option=False,
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+)
+def training_agent(context: typer.Context) -> None:
+    """Ask a server for jobs, and run them on this machine; --help lists the options."""
+    from potato_ray.cli.agent import run_agent
+
+    sys.exit(run_agent(context.args))
+
+
 @training.command("run")
 def training_run(
     config: ConfigArgument,

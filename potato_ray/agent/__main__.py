@@ -1,0 +1,10 @@
+"""`python -m potato_ray.agent`."""
+
+from __future__ import annotations
+
+import sys
+
+from potato_ray.agent.command import main
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,215 @@
+"""Bringing a job's end home: its last events, its predictions, its result.
+
+Whatever fails is tried again, as long as there is hope; what cannot be brought home is given up in words.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Callable
+
+from potato_ray.agent.apart import Interrupted, apart
+from potato_ray.agent.contact import Contact
+from potato_ray.agent.errors import AgentError, Refused, ServerUnreachable
+from potato_ray.agent.held_job import Failure, HeldJob
+from potato_ray.agent.job_end import count_events, result_of, succeeded
+from potato_ray.agent.patience import Patience
+from potato_ray.agent.protocol import GAP, STALE
+from potato_ray.agent.relay import Relay
+from potato_ray.agent.settings import Settings
+from potato_ray.agent.stop_request import StopRequest
+from potato_ray.agent.voice import Voice
+
+DELIVERED, DROPPED, LEFT = "delivered", "dropped", "left"
+
+PREDICTIONS_MISSING = "predictions_missing"
+"""409 on a result: the server has not got the predictions of this job whole."""
+TOO_LARGE = 413
+MB = 2**20
+
+
+class Delivery:
+    """One per job that has ended, or that could not be run. `contact` is used by one thread at a time."""
+
+    def __init__(
+        self,
+        held: HeldJob,
+        relay: Relay,
+        contact: Contact,
+        stop: StopRequest,
+        settings: Settings,
+        voice: Voice,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._held = held
+        self._relay = relay
+        self._contact = contact
+        self._stop = stop
+        self._settings = settings
+        self._timing = settings.timing
+        self._voice = voice
+        self._clock = clock
+        self._n_events = count_events(held.folder)
+        self._uploaded = False
+        self._may_have_arrived = False
+        self._began_at = clock()
+        self._in_vain = 0
+        self._in_vain_since = 0.0
+        self._told_twice_at: float | None = None
+        self._waits = Patience(
+            threading.Event(), first_s=self._timing.first_retry_s, longest_s=self._timing.longest_retry_s
+        )
+
+    def run(self) -> str:
+        """DELIVERED, DROPPED (the server does not want it, or is not there), or LEFT to the next agent."""
+        while True:
+            began_at = self._clock()
+            try:
+                self._deliver()
+                self._voice.say("the end of the job has reached the server")
+                return DELIVERED
+            except Interrupted:
+                pass
+            except (AgentError, OSError) as failure:
+                self._failed(failure, began_at)
+            end = self._given_up()
+            if end is not None:
+                return end
+            self._pause(self._waits.next_wait_s())
+
+    def _deliver(self) -> None:
+        """All that the server lacks, in order. Raises AgentError, OSError, Interrupted."""
+        self._wait_for_events()
+        if self._predictions_are_due():
+            self._upload()
+        n_events = self._relay.confirmed if self._relay.full else self._n_events
+        body = result_of(self._held, self._settings.host, n_events, self._voice.record())
+        try:
+            self._send(lambda: self._contact.result(self._held, body))
+        except ServerUnreachable:
+            self._may_have_arrived = True  # its answer may be what was lost
+            raise
+
+    def _wait_for_events(self) -> None:
+        """Until the server has all that it takes. Raises Interrupted; AgentError when nothing moves."""
+        self._relay.hurry()
+        confirmed, moved_at = -1, self._clock()
+        while self._relay.confirmed < self._n_events and not self._relay.full:
+            if self._is_unwanted():
+                raise Interrupted
+            if self._relay.confirmed != confirmed:
+                confirmed, moved_at = self._relay.confirmed, self._clock()
+            if min(self._relay.heard_at, self._clock()) - moved_at >= self._held.job.lost_after_s:
+                raise AgentError(f"The server answers, and takes no event after number {confirmed}.")
+            time.sleep(self._timing.look_every_s)
+
+    def _predictions_are_due(self) -> bool:
+        """Whether they are still to be sent. Predictions that are too large become the job's failure."""
+        path = self._held.folder.predictions
+        if self._uploaded or not succeeded(self._held) or not path.exists():
+            return False
+        size = path.stat().st_size
+        if size > self._held.job.max_predictions_mb * MB:
+            self._too_large(f"They have {size / MB:.0f} MB.")
+            return False
+        return True
+
+    def _upload(self) -> None:
+        path = self._held.folder.predictions
+        self._voice.say(f"sending the predictions, {path.stat().st_size / MB:.1f} MB")
+        self._relay.step("sending the predictions")
+        self._send(lambda: self._contact.predictions(self._held, path))
+        self._uploaded = True
+        self._progress()
+
+    def _send(self, work: Callable[[], None]) -> None:
+        apart(work, self._is_unwanted, self._timing.look_every_s, self._contact.let_go)
+
+    def _failed(self, failure: Exception, began_at: float) -> None:
+        """Learn from a try that failed, which began at `began_at`."""
+        answered = isinstance(failure, Refused) and self._understood(failure)
+        if answered or self._relay.heard_at > began_at:
+            # The server is there, and yet it does not take it.
+            self._in_vain_since = self._in_vain_since if self._in_vain else self._clock()
+            self._in_vain += 1
+        self._voice.say(f"the end of the job is not with the server yet: {failure}")
+
+    def _understood(self, refused: Refused) -> bool:
+        """Do what a refusal asks for; always True."""
+        if refused.status == 404 or (refused.status == 409 and refused.code == STALE):
+            self._relay.over = self._relay.over or refused.message
+        elif refused.status == 409 and refused.code == GAP:
+            next_seq = refused.body.get("next_seq")
+            if isinstance(next_seq, int) and next_seq >= 0:
+                self._relay.resend_from(next_seq)
+        elif refused.status == 409 and refused.code == PREDICTIONS_MISSING:
+            self._uploaded = False
+            if not self._predictions_are_due():
+                self._fail("no_result", "The worker left no predictions.", "Look at the run's log.")
+        elif refused.status == TOO_LARGE and not self._uploaded:
+            self._too_large(refused.evidence or refused.message)
+        return True
+
+    def _too_large(self, evidence: str) -> None:
+        self._fail(
+            "predictions_too_large",
+            f"The predictions are larger than model_training.max_predictions_mb allows. {evidence}",
+            "Raise max_predictions_mb, or predict on fewer items.",
+        )
+
+    def _fail(self, code: str, message: str, next_step: str) -> None:
+        self._voice.say(f"{message} {next_step}")
+        self._held.fail(Failure(code, message, next_step))
+        self._progress()
+
+    def _progress(self) -> None:
+        self._in_vain = 0
+        self._waits.success()
+
+    def _is_unwanted(self) -> bool:
+        return bool(self._relay.over) or self._has_to_leave() or self._is_alone()
+
+    def _has_to_leave(self) -> bool:
+        """Told to stop twice: a last try takes some seconds; told three times: none."""
+        if not self._stop.cancel:
+            return False
+        now = self._clock()
+        self._told_twice_at = now if self._told_twice_at is None else self._told_twice_at
+        return self._stop.times > 2 or now - self._told_twice_at >= self._timing.last_try_s
+
+    def _is_alone(self) -> bool:
+        """Whether the server was away for as long as this end is worth waiting."""
+        patience_s = self._held.job.lost_after_s
+        if succeeded(self._held):
+            patience_s = max(patience_s, self._timing.deliver_success_s)
+        return min(self._relay.silent_s, self._clock() - self._began_at) >= patience_s
+
+    def _is_refused(self) -> bool:
+        """Whether a server that is there does not take it, however often it is asked."""
+        refused_for_s = self._clock() - self._in_vain_since
+        return self._in_vain >= self._timing.tries_in_vain and refused_for_s >= self._held.job.lost_after_s
+
+    def _given_up(self) -> str | None:
+        """How the delivery ends where there is no hope; None where there is."""
+        if self._relay.over:
+            self._voice.say(f"the server has let go of this job: {self._relay.over}")
+            return DELIVERED if self._may_have_arrived else DROPPED
+        if self._has_to_leave():
+            self._voice.say("the end of this job has not reached the server; the next agent here tells it")
+            return LEFT
+        if self._is_refused() and self._predictions_are_due():
+            self._fail(
+                "backend_failed",
+                "The agent could not bring the predictions to the server.",
+                "Look at agent.log in the run's folder.",
+            )
+        elif self._is_refused() or self._is_alone():
+            self._voice.say("the end of this job does not reach the server; it is given up")
+            return DROPPED
+        return None
+
+    def _pause(self, seconds: float) -> None:
+        deadline = self._clock() + seconds
+        while self._clock() < deadline and not self._is_unwanted():
+            time.sleep(self._timing.look_every_s)

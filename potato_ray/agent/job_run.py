@@ -1,0 +1,239 @@
+"""One job from the server's answer to its end here.
+
+    code, bundle, spec ─▶ launcher ─▶ follow ─▶ events, predictions and result home ─▶ clear up
+
+Every step begins with a look at what lies in the folder, so that an agent that was started anew goes on
+where the one before it was, in whatever moment that was killed.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Callable, TypeVar
+
+from potato_ray.agent.apart import Interrupted, apart
+from potato_ray.agent.contact import Contact
+from potato_ray.agent.delivery import DELIVERED, DROPPED, LEFT, Delivery
+from potato_ray.agent.errors import AgentError
+from potato_ray.agent.held_job import Failure, HeldJob
+from potato_ray.agent.job_end import succeeded
+from potato_ray.agent.launching import NotLaunched, launch
+from potato_ray.agent.lease_keeper import LeaseKeeper
+from potato_ray.agent.relay import Relay
+from potato_ray.agent.settings import Settings
+from potato_ray.agent.stop_request import StopNotice, StopRequest
+from potato_ray.agent.verdict import Judge, Verdict
+from potato_ray.agent.voice import Voice
+from potato_ray.job.events import EXIT_CANCELLED
+from potato_ray.job.folder import Exit, Processes, write_json
+from potato_ray.job.follow import ALIVE, ENDED, GONE, STARTING, Follower
+from potato_ray.job.processes import is_alive
+
+__all__ = ["DELIVERED", "DROPPED", "LEFT", "JobRun"]
+
+T = TypeVar("T")
+
+MB = 10**6
+STEP_EVERY_S = 1.0
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+class JobRun:
+    """Runs one held job. `connect` makes a new line to the server; each thread has its own."""
+
+    def __init__(
+        self,
+        held: HeldJob,
+        connect: Callable[[], Contact],
+        settings: Settings,
+        stop: StopRequest,
+        voice: Voice,
+    ) -> None:
+        self.held = held
+        self.folder = held.folder
+        self.settings = settings
+        self.timing = settings.timing
+        self.voice = voice
+        self._notice = StopNotice(stop, voice)
+        self._stop = stop
+        self._connect = connect
+        self._contact = connect()
+        self._follower = Follower(held.folder)
+        self.relay = Relay(held, connect(), settings.timing, voice)
+        self.judge = Judge(held, self.relay, stop, settings.host)
+        self._cancelled_at: float | None = None
+        self._grace_s = held.job.grace_s
+        self._told_at = 0.0
+
+    def run(self) -> str:
+        """DELIVERED: the server has the end. DROPPED: it wants none. LEFT: the next agent has to tell it."""
+        with self.relay:
+            try:
+                self._to_its_end()
+            except (NotLaunched, AgentError, OSError, ValueError) as error:
+                self._fail(self._met(error))
+                self._end_worker()
+            delivery = Delivery(self.held, self.relay, self._connect(), self._stop, self.settings, self.voice)
+            end = delivery.run()
+        self._clear_up(end)
+        return end
+
+    def _to_its_end(self) -> None:
+        if self._follower.state() == STARTING:
+            if self.held.failure is not None:
+                return
+            try:
+                code = self._prepare()
+            except Interrupted:
+                self._never_started(self.judge.verdict())
+                return
+            self.relay.step("starting the worker")
+            launch(self.folder, code, self.settings.python, self.timing.launch_s)
+        with LeaseKeeper(self._follower, self.timing.lease_every_s):
+            self._follow()
+
+    def _prepare(self) -> Path:
+        """Fetch what is not there yet; the folder of the code. Raises Interrupted, AgentError, OSError."""
+        code = self._apart(lambda: self._contact.code(self.held))
+        if not self.folder.bundle.exists():
+            megabytes = self.held.job.bundle.n_bytes / MB
+            self.voice.say(f"downloading the bundle, {megabytes:.1f} MB")
+            self._apart(lambda: self._contact.bundle(self.held, self._told))
+        write_json(self.folder.spec, dict(self.held.job.spec))
+        return code
+
+    def _told(self, n_bytes: int, of_bytes: int) -> None:
+        now = time.monotonic()
+        if now - self._told_at >= STEP_EVERY_S:
+            self._told_at = now
+            self.relay.step(f"downloading the bundle, {n_bytes / MB:.0f} of {of_bytes / MB:.0f} MB")
+
+    def _apart(self, work: Callable[[], T]) -> T:
+        return apart(work, self._is_unwanted, self.timing.look_every_s, self._contact.let_go)
+
+    def _is_unwanted(self) -> bool:
+        self._notice.look()
+        return self.judge.verdict() is not None
+
+    def _never_started(self, verdict: Verdict | None) -> None:
+        """Leave the end of a job whose worker was never started."""
+        why = verdict.why if verdict is not None else "cancelled"
+        self.voice.say(f"the job is ended before its worker was started: {why}")
+        if verdict is not None and verdict.failure is not None:
+            self.held.fail(verdict.failure)
+        now = time.time()
+        self.folder.write_exit(
+            Exit(EXIT_CANCELLED, None, "cancelled", 0.0, now, now, "Its worker was not started any more.")
+        )
+
+    def _follow(self) -> None:
+        self.voice.say("the worker runs")
+        while True:
+            state = self._follower.state()
+            self.relay.alive = state == ALIVE
+            self._notice.look()
+            verdict = self.judge.verdict()
+            if verdict is not None:
+                self._cancel(verdict)
+            if state in (ENDED, GONE) or self._out_of_patience():
+                break
+            time.sleep(self.timing.look_every_s)
+        if not self._has_ended():
+            self._end_remains()
+        self.relay.alive = False
+        self.relay.hurry()
+
+    def _cancel(self, verdict: Verdict) -> None:
+        """Ask the launcher to stop the worker, again and again until the request is on disk."""
+        if self._cancelled_at is None:
+            self._cancelled_at = time.monotonic()
+            self._grace_s = verdict.grace_s
+            self.voice.say(f"ending the job: {verdict.why}")
+            if verdict.failure is not None:
+                self.held.fail(verdict.failure)
+        try:
+            self.folder.request_cancel(verdict.why, verdict.grace_s)
+        except OSError:
+            pass  # tried again at the next look
+
+    def _out_of_patience(self) -> bool:
+        """Whether the launcher has not done what it has to, long after it was asked."""
+        if not self.folder.path.exists():
+            return True
+        if self._cancelled_at is None:
+            return False
+        return time.monotonic() - self._cancelled_at >= self._grace_s + self.timing.after_grace_s
+
+    def _has_ended(self) -> bool:
+        """Whether exit.json is there, after a moment: a launcher writes it as its last act."""
+        deadline = time.monotonic() + self.timing.settle_s
+        while not self.folder.exit.exists():
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(self.timing.look_every_s)
+        return True
+
+    def _end_remains(self) -> None:
+        """Kill what a launcher that is gone, or does not end, has left."""
+        processes = self.folder.read_processes()
+        if processes is None:
+            return
+        self._kill_launcher(processes)
+        left = self._follower.end_remains()
+        if left:
+            pids = ", ".join(map(str, left))
+            self.voice.say(f"these processes of the job could not be ended: {pids}")
+
+    def _kill_launcher(self, processes: Processes) -> None:
+        launcher = processes.launcher
+        deadline = time.monotonic() + self.timing.settle_s
+        while is_alive(launcher) and time.monotonic() < deadline:
+            os.kill(launcher.pid, signal.SIGKILL)
+            time.sleep(self.timing.look_every_s)
+
+    def _fail(self, failure: Failure) -> None:
+        self.voice.say(f"{failure.message} {failure.next_step}")
+        self.held.fail(failure)
+
+    def _end_worker(self) -> None:
+        """After trouble of our own: a worker that runs all the same is ended."""
+        try:
+            if self._follower.state() == ALIVE:
+                self._follow()
+        except (OSError, ValueError) as error:
+            self.voice.say(f"the job's folder cannot be read: {error}")
+
+    def _met(self, error: Exception) -> Failure:
+        """What the server is told of trouble that the agent itself has met."""
+        if isinstance(error, NotLaunched):
+            return error.failure
+        if isinstance(error, AgentError):
+            message = " ".join(part for part in (error.message, error.evidence) if part)
+            return Failure("backend_failed", self._here(message), error.next_step or "Start the run again.")
+        if isinstance(error, OSError) and error.errno in _FULL:
+            where = f"The disk is full where the agent keeps its jobs: {self.settings.workdir}."
+            return Failure("backend_failed", self._here(where), "Free some space there and start again.")
+        said = f"The agent could not work in {self.settings.workdir}: {error}."
+        return Failure(
+            "backend_failed", self._here(said), "Look at that folder and its disk, then start again."
+        )
+
+    def _here(self, message: str) -> str:
+        return f"On {self.settings.host}: {message}"
+
+    def _clear_up(self, end: str) -> None:
+        if end == LEFT:
+            return
+        try:
+            if end == DROPPED and self.relay.over and not succeeded(self.held) and not self.settings.keep:
+                self.held.discard()
+            else:
+                self.held.finish(self.settings.keep)
+        except OSError as failure:
+            self.voice.say(
+                f"the job's folder could not be cleared up; it is tried at the next start: {failure}"
+            )

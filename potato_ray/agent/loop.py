@@ -1,0 +1,160 @@
+"""The agent: ends what it finds, then asks for a job, runs it, and asks again, until it is told to stop."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Callable
+
+from potato_ray.agent.adoption import held_jobs
+from potato_ray.agent.apart import Interrupted, apart
+from potato_ray.agent.contact import Contact
+from potato_ray.agent.errors import AgentError, ProtocolMismatch, Refused, WrongToken
+from potato_ray.agent.held_job import Failure, HeldJob
+from potato_ray.agent.job_document import JobDocument
+from potato_ray.agent.job_run import DELIVERED, JobRun
+from potato_ray.agent.patience import Patience
+from potato_ray.agent.protocol import STALE
+from potato_ray.agent.settings import Settings
+from potato_ray.agent.stop_request import StopRequest
+from potato_ray.agent.voice import Voice
+from potato_ray.agent.workdir import Workdir
+
+WAITING = "waiting for a job"
+
+
+class Agent:
+    """One agent at work. `connect` makes a new line to the server; each thread has its own."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        workdir: Workdir,
+        connect: Callable[[], Contact],
+        stop: StopRequest,
+        voice: Voice,
+    ) -> None:
+        self.settings = settings
+        self.timing = settings.timing
+        self.workdir = workdir
+        self.connect = connect
+        self.stop = stop
+        self.voice = voice
+        self._contact = connect()
+        self._patience = self._new_patience()
+        self._trouble = ""
+
+    def run(self) -> None:
+        """Work until told to stop, or, with `once`, until one job's end has reached the server.
+
+        Raises ProtocolMismatch.
+        """
+        told = 0
+        for held in held_jobs(self.workdir.jobs, self.settings.server, self.settings.backend, self.voice):
+            self.voice.say(f"job {held.job.run_id} of the agent before this one is taken up")
+            told += self._do(held) == DELIVERED
+        self._say_waiting(told)
+        while not self.stop.finish and not (self.settings.once and told):
+            next_job = self._next_job()
+            if next_job is not None:
+                told += self._do(next_job) == DELIVERED
+                self._say_waiting(told)
+
+    def _say_waiting(self, told: int) -> None:
+        if not self.stop.finish and not (self.settings.once and told):
+            self.voice.say(WAITING)
+
+    def _do(self, held: HeldJob) -> str:
+        self.voice.begin_record()
+        trainer = held.job.spec.get("trainer", "a trainer without a name")
+        self.voice.say(f"job {held.job.run_id}, attempt {held.job.attempt}: {trainer}")
+        return JobRun(held, self.connect, self.settings, self.stop, self.voice).run()
+
+    def _next_job(self) -> HeldJob | None:
+        """Ask once; None when there is none, after the wait that the answer calls for."""
+        asked_at = time.monotonic()
+        try:
+            lease = self.workdir.lease_for(self.settings.server, self.settings.backend)
+            job = self._ask(lease)
+        except Interrupted:
+            return None
+        except ProtocolMismatch:
+            raise
+        except WrongToken as wrong:
+            self._wait(wrong, self.timing.refused_retry_s)
+            return None
+        except Refused as refused:
+            if refused.code == STALE:
+                self.workdir.forget_lease()
+            self._wait(refused, self._patience.next_wait_s())
+            return None
+        except (AgentError, OSError, ValueError) as failure:
+            self._wait(failure, self._patience.next_wait_s(getattr(failure, "retry_after_s", None)))
+            return None
+        self._answered()
+        if job is None:
+            # A server that does not hold its answers back must not be asked all the time.
+            self.stop.wait(max(0.0, self.timing.least_poll_s - (time.monotonic() - asked_at)))
+            return None
+        return self._take(job, lease)
+
+    def _ask(self, lease: str) -> JobDocument | None:
+        contact = self._contact
+        try:
+            body = apart(
+                lambda: contact.claim(lease, self.timing.long_poll_s),
+                lambda: self.stop.finish,
+                self.timing.look_every_s,
+                contact.let_go,
+            )
+        except Interrupted:
+            self._contact = self.connect()
+            raise
+        if body is None:
+            return None
+        try:
+            return JobDocument.from_json(body)
+        except ValueError:
+            self.workdir.forget_lease()
+            raise
+
+    def _take(self, job: JobDocument, lease: str) -> HeldJob:
+        """Have a job in hand, on disk where that is possible."""
+        server, backend = self.settings.server, self.settings.backend
+        try:
+            held = HeldJob.create(self.workdir.jobs, job, lease, server, backend)
+        except OSError as failure:
+            held = HeldJob(self.workdir.jobs / job.name, job, lease, server, backend)
+            held.fail(self._no_room(failure))
+        try:
+            self.workdir.forget_lease()
+        except OSError as failure:
+            self.voice.say(f"the claim could not be removed: {failure}")
+        return held
+
+    def _no_room(self, failure: OSError) -> Failure:
+        return Failure(
+            "backend_failed",
+            f"The agent on {self.settings.host} could not make the job's folder in {self.workdir.jobs}: "
+            f"{failure.strerror or type(failure).__name__}.",
+            "Look at that disk, then start the run again.",
+        )
+
+    def _wait(self, failure: Exception, seconds: float) -> None:
+        """Say what is wrong, once as long as it stays the same, and wait before the next try."""
+        words = str(failure)
+        if words != self._trouble:
+            self.voice.say(words)
+        self._trouble = words
+        self.stop.wait(seconds)
+
+    def _answered(self) -> None:
+        if self._trouble:
+            self.voice.say(f"the server answers again; {WAITING}")
+        self._trouble = ""
+        self._patience.success()
+
+    def _new_patience(self) -> Patience:
+        return Patience(
+            threading.Event(), first_s=self.timing.first_retry_s, longest_s=self.timing.longest_retry_s
+        )
