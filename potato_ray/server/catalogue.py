@@ -14,7 +14,7 @@ from potato_ray.errors import StartRefused
 from potato_ray.hiding import hide_paths
 from potato_ray.project.schemes import Scheme, schemes_of
 from potato_ray.registry.reading import RegistryReader
-from potato_ray.server.agents_view import agent_bodies
+from potato_ray.server.agents_panel import agent_bodies
 from potato_ray.server.param_schema import params_schema
 from potato_ray.starting import why_nobody_learns
 from potato_ray.trainers import params, registry

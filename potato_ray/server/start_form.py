@@ -8,7 +8,7 @@ from typing import Any
 
 from potato_ray.backends.making import LOCAL, describe
 from potato_ray.config.models import ProjectConfig
-from potato_ray.server.agents_view import AgentBackendView
+from potato_ray.server.agents_panel import AgentPanel
 from potato_ray.server.catalogue import schemas_body, trainers_body
 from potato_ray.server.form_fields import Field, fields_of
 from potato_ray.trainers.registry import BUILT_IN
@@ -28,7 +28,7 @@ class BackendChoice:
     description: str
     chosen: bool
     why_not: str
-    agents: AgentBackendView | None
+    agents: AgentPanel | None
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class StartForm:
 
 
 def start_form(
-    config: ProjectConfig, backends: Iterable[Object], agents: Iterable[AgentBackendView] = ()
+    config: ProjectConfig, backends: Iterable[Object], agents: Iterable[AgentPanel] = ()
 ) -> StartForm:
     """The form for this project; imports no training library. `backends` are those of `backends_body`."""
     views = {view.name: view for view in agents}
@@ -134,7 +134,7 @@ def _left_out(choices: Iterable[TrainerChoice], broken: Iterable[Object]) -> Ite
         yield LeftOut(one["name"], one["reason"])
 
 
-def _backend(backend: Object, config: ProjectConfig, agents: Mapping[str, AgentBackendView]) -> BackendChoice:
+def _backend(backend: Object, config: ProjectConfig, agents: Mapping[str, AgentPanel]) -> BackendChoice:
     name = backend["name"]
     return BackendChoice(
         name=name,

@@ -14,7 +14,7 @@ from potato_ray.agent_tokens import digest_of
 from potato_ray.registry.agents import AgentSeen
 from potato_ray.registry.runs import NewRun
 from potato_ray.registry.states import State
-from potato_ray.server.agents_view import SHOWN, waiting_words
+from potato_ray.server.agents_panel import SHOWN, waiting_words
 
 API = "/admin/training/api"
 LAB = {"lab": {"type": "agent", "description": "Under the desk", "queue_timeout_s": 3600}}

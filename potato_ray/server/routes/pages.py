@@ -12,7 +12,7 @@ from fastapi.responses import FileResponse, RedirectResponse, Response
 from potato_ray.registry.runs import Run
 from potato_ray.registry.states import State
 from potato_ray.server.access import Admin
-from potato_ray.server.agents_view import address_for_agents, agent_backends, waiting_words
+from potato_ray.server.agents_panel import address_for_agents, agent_backends, waiting_words
 from potato_ray.server.catalogue import backends_body
 from potato_ray.server.context import Context, ServerContext
 from potato_ray.server.overview import overview

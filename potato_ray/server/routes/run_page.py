@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request, Response
 from potato_ray.errors import NotFound
 from potato_ray.registry.runs import Run
 from potato_ray.server.access import Admin
-from potato_ray.server.agents_view import AgentBackendView, address_for_agents, agent_backend
+from potato_ray.server.agents_panel import AgentPanel, address_for_agents, agent_backend
 from potato_ray.server.context import Context, ServerContext
 from potato_ray.server.rendering import page
 from potato_ray.server.run_answers import found_run
@@ -39,7 +39,7 @@ def show_run(context: Context, request: Request, run_id: str) -> Response:
     )
 
 
-def _agents(context: ServerContext, request: Request, run: Run) -> AgentBackendView | None:
+def _agents(context: ServerContext, request: Request, run: Run) -> AgentPanel | None:
     """The agents that may take a run; None where it is for none."""
     address = address_for_agents(request.url)
     return agent_backend(context.config, context.reader, run.backend, time.time(), address)

@@ -46,7 +46,7 @@ class AgentRow:
 
 
 @dataclass(frozen=True)
-class AgentBackendView:
+class AgentPanel:
     """An agent backend: its agents, and what there is to do while none is there.
 
     `has_token` False: no agent gets in before one is issued by `register`. `start` and `one_file`, for
@@ -69,7 +69,7 @@ class AgentBackendView:
 
 def agent_backends(
     config: ProjectConfig, reader: RegistryReader, now: float, server: str = ADDRESS
-) -> tuple[AgentBackendView, ...]:
+) -> tuple[AgentPanel, ...]:
     """Every agent backend of a project at `now` (epoch seconds UTC), in the order of the configuration."""
     return tuple(
         _view(name, settings, reader, now, server)
@@ -80,7 +80,7 @@ def agent_backends(
 
 def agent_backend(
     config: ProjectConfig, reader: RegistryReader, name: str, now: float, server: str = ADDRESS
-) -> AgentBackendView | None:
+) -> AgentPanel | None:
     """One agent backend; None for one of another type, or that is not configured any more."""
     settings = config.model_training.backends.get(name)
     return _view(name, settings, reader, now, server) if isinstance(settings, AgentBackend) else None
@@ -94,11 +94,9 @@ def waiting_words(n_agents: int | None, waited_s: float, start: str) -> str:
     return waited if n_agents else f"{waited}; no agent is polling. On the training machine: {start}"
 
 
-def _view(
-    name: str, settings: AgentBackend, reader: RegistryReader, now: float, server: str
-) -> AgentBackendView:
+def _view(name: str, settings: AgentBackend, reader: RegistryReader, now: float, server: str) -> AgentPanel:
     seen = reader.agents(name)
-    return AgentBackendView(
+    return AgentPanel(
         name=name,
         description=settings.description,
         state=state(seen, now),
