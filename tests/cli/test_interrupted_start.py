@@ -14,14 +14,19 @@ from potato_ray.config import ProjectConfig
 
 def interrupted_start(project: ProjectConfig, number: int, monkeypatch: pytest.MonkeyPatch) -> int:
     """What `training run` answers when a signal comes while Ray starts."""
+    # A background job of a shell ignores Ctrl-C, and so does what it starts.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def bring_up(*_: Any) -> None:
         signal.raise_signal(number)
 
     monkeypatch.setattr(session.Session, "bring_up", bring_up)
-    return run_training(
-        project.path, "sklearn-text", ["sentiment"], (), "", accept_licence=False, as_json=False
-    )
+    try:
+        return run_training(
+            project.path, "sklearn-text", ["sentiment"], (), "", accept_licence=False, as_json=False
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_ctrl_c_while_ray_starts_says_that_no_run_was_made(
