@@ -67,6 +67,11 @@ class Mirror:
         self._lock.release()
         return False
 
+    def has_ended_as(self, result: Result, holder: Holder) -> bool:
+        """Whether this very end of this holder has been taken already. Changes nothing."""
+        told = self.folder.read_result()
+        return told is not None and _essence(told) == _essence(_told(result, holder))
+
     @contextmanager
     def held(self, holder: Holder) -> Iterator[None]:
         """Let the one who holds the run write, for the length of the block, and nobody else beside him.
@@ -132,7 +137,8 @@ class Mirror:
 
         Raises EventsMissing, Conflict (predictions_missing, or stale_attempt for another end).
         """
-        if self.has_ended_as(result):
+        holder = self._holder
+        if holder is None or self.has_ended_as(result, holder):
             return
         if self.folder.result.exists():
             raise stale("Another result of it has been taken already.")
@@ -146,25 +152,8 @@ class Mirror:
         put_text(self.folder.agent_log, result.agent_log)
         if result.exit is not None:
             self.folder.write_exit(result.exit)
-        write_json(self.folder.result, self._told(result))
+        write_json(self.folder.result, {**_told(result, holder), "received_at": self._clock()})
         sync_folder(self.folder.path)
-
-    def has_ended_as(self, result: Result) -> bool:
-        """Whether this very end has been taken already. While it is held."""
-        told = self.folder.read_result()
-        return told is not None and _essence(told) == _essence(self._told(result))
-
-    def _told(self, result: Result) -> dict[str, Any]:
-        return {
-            "v": VERSION,
-            **(asdict(self._holder) if self._holder else {}),
-            "exit": None if result.exit is None else asdict(result.exit),
-            "failure": None if result.failure is None else asdict(result.failure),
-            "next_seq": result.next_seq,
-            "artifact_uri": result.artifact_uri,
-            "stderr_tail": result.stderr_tail[-TAIL_CHARS:],
-            "received_at": self._clock(),
-        }
 
     def _begin(self, holder: Holder) -> None:
         """Know the holder; what an earlier attempt has sent is none of his."""
@@ -184,6 +173,19 @@ def _whose(path: Path) -> Mapping[str, Any] | None:
     except (FileNotFoundError, ValueError):
         return None
     return body if isinstance(body, dict) else None
+
+
+def _told(result: Result, holder: Holder) -> dict[str, Any]:
+    """What result.json says."""
+    return {
+        "v": VERSION,
+        **asdict(holder),
+        "exit": None if result.exit is None else asdict(result.exit),
+        "failure": None if result.failure is None else asdict(result.failure),
+        "next_seq": result.next_seq,
+        "artifact_uri": result.artifact_uri,
+        "stderr_tail": result.stderr_tail[-TAIL_CHARS:],
+    }
 
 
 def _essence(told: Mapping[str, Any]) -> list[Any]:

@@ -25,7 +25,7 @@ class Upload:
     """
 
     def __init__(self, mirror: Mirror, n_bytes: int, sha256: str) -> None:
-        self._mirror = mirror
+        self.mirror = mirror
         self._n_bytes = n_bytes
         self._sha256 = sha256
         self._hash = hashlib.sha256()
@@ -70,9 +70,9 @@ class Upload:
             )
         os.fsync(self._file.fileno())
         self._file.close()
-        self._mirror.folder.artifacts.mkdir(exist_ok=True)
-        self._part.replace(self._mirror.folder.predictions)
-        sync_folder(self._mirror.folder.artifacts)
+        self.mirror.folder.artifacts.mkdir(exist_ok=True)
+        self._part.replace(self.mirror.folder.predictions)
+        sync_folder(self.mirror.folder.artifacts)
 
     def discard(self) -> None:
         """Remove what is not in its place; harmless afterwards."""
@@ -80,7 +80,7 @@ class Upload:
         self._part.unlink(missing_ok=True)
 
     def _require_newest(self) -> None:
-        if self._number != self._mirror.upload_number:
+        if self._number != self.mirror.upload_number:
             raise Conflict(
                 "Another upload of these predictions has begun since.",
                 code="upload_replaced",

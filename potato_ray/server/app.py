@@ -8,13 +8,27 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 import potato_ray
-from potato_ray.server import methods, openapi, problems
+from potato_ray.server import agent_door, methods, openapi, problems
 from potato_ray.server.access import Keeper
+from potato_ray.server.agent_door import Door
+from potato_ray.server.agent_wire import AgentWire
 from potato_ray.server.bodies import Bodies
 from potato_ray.server.context import ServerContext
 from potato_ray.server.gate import Gate
 from potato_ray.server.rendering import FILES
-from potato_ray.server.routes import catalogue, health, login, pages, run_files, run_page, runs, status
+from potato_ray.server.routes import (
+    agent_files,
+    agent_jobs,
+    agent_tokens,
+    catalogue,
+    health,
+    login,
+    pages,
+    run_files,
+    run_page,
+    runs,
+    status,
+)
 from potato_ray.server.sessions import Sessions
 from potato_ray.server.shields import Shields
 from potato_ray.server.throttle import Throttle
@@ -35,13 +49,20 @@ def create_app(context: ServerContext) -> FastAPI:
         # The interactive pages of FastAPI load their scripts from elsewhere, and ours work offline.
         docs_url=None,
         redoc_url=None,
-        middleware=[Middleware(Gate), Middleware(Bodies)],
+        middleware=[
+            Middleware(AgentWire),
+            Middleware(Gate),
+            Middleware(Bodies, streamed=agent_jobs.STREAMED),
+        ],
     )
     app.state.context = context
     sessions = Sessions(context.config.state_dir, context.admin_key)
     app.state.keeper = Keeper(context, sessions, Throttle())
+    agent_door.install(app, Door(context))
     problems.install(app)
     for group in (health, login, pages, run_page, catalogue, status, runs, run_files):
+        app.include_router(group.router)
+    for group in (agent_tokens, agent_jobs, agent_files):
         app.include_router(group.router)
     methods.install(app)
     openapi.install(app)

@@ -49,14 +49,16 @@ class FilePart(StreamingResponse):
             self._file.close()
 
 
-def download(request: Request, path: Path) -> Response:
+def download(request: Request, path: Path, etag: str = "") -> Response:
     """The answer to a GET or HEAD of a file: 200, 206, 304 or 416. Raises NotFound.
+
+    Without an `etag` (in quotes) of its own, a file has one of its size and time.
 
     A browser that is sent there saves the file; a page may show it as a picture, which runs no script.
     """
     file = _opened(path)
     try:
-        response = _answer(request, path, file)
+        response = _answer(request, path, file, etag)
     except BaseException:
         file.close()
         raise
@@ -65,12 +67,12 @@ def download(request: Request, path: Path) -> Response:
     return response
 
 
-def _answer(request: Request, path: Path, file: BinaryIO) -> Response:
+def _answer(request: Request, path: Path, file: BinaryIO, etag: str) -> Response:
     # Of the file that is open: whatever is written or moved there meanwhile, this is what is sent.
     details = os.fstat(file.fileno())
     size = details.st_size
     kept = {
-        "ETag": f'"{details.st_mtime_ns:x}-{size:x}"',
+        "ETag": etag or f'"{details.st_mtime_ns:x}-{size:x}"',
         "Last-Modified": formatdate(details.st_mtime, usegmt=True),
     }
     headers = {**kept, **_as_file(path)}

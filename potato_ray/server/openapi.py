@@ -20,11 +20,12 @@ _METHODS = frozenset({"get", "put", "post", "delete", "patch", "head", "options"
 
 DESCRIPTIONS = {
     400: "The request is not of the form that this route takes.",
-    401: "There is neither an admin key nor a session.",
+    401: "There is neither an admin key nor a session; for an agent: no token of the backend.",
     403: "The admin key is wrong, or the request comes from a page of another site.",
     404: "There is no such thing, or model_training.enabled is not true.",
     408: "The body did not arrive in time.",
     409: "The present state forbids it.",
+    411: "The header Content-Length is missing.",
     413: "The body is too large.",
     414: "The address is too long.",
     415: "The body is of another kind than JSON.",
@@ -37,8 +38,9 @@ DESCRIPTIONS = {
 }
 _OF_ALL = (400, 414, 431, 500)
 _OF_TRAINING = (401, 403, 404, 429)
+_OF_AGENTS = (401, 404, 429)
 _OF_CHANGES = (408, 413, 415)
-"""What any operation may answer; below /admin/training besides; where something changes besides."""
+"""What any operation may answer; below /admin/training, or for agents, besides; where something changes."""
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -63,6 +65,12 @@ _REFUSED = {
 def media(types: Mapping[str, Mapping[str, Any]], description: str) -> dict[str, Any]:
     """One entry of `responses=`: an answer in other media types than JSON."""
     return {"description": description, "content": {name: {"schema": dict(s)} for name, s in types.items()}}
+
+
+def json_body(description: str) -> dict[str, Any]:
+    """For `openapi_extra=` of a route that reads its JSON itself."""
+    content = {"application/json": {"schema": {"type": "object"}}}
+    return {"requestBody": {"required": True, "description": description, "content": content}}
 
 
 def _problem(status: int, model: str = "Problem") -> dict[str, Any]:
@@ -118,7 +126,7 @@ def _models(base: type[BaseModel]) -> Iterator[type[BaseModel]]:
 
 
 def security_schemes(app: FastAPI) -> dict[str, dict[str, str]]:
-    """How an admin is known: programs send the key, browsers the cookie of their login."""
+    """How an admin is known (programs send the key, browsers the cookie of their login), and an agent."""
     return {
         "AdminKey": {
             "type": "apiKey",
@@ -131,6 +139,11 @@ def security_schemes(app: FastAPI) -> dict[str, dict[str, str]]:
             "in": "cookie",
             "name": app.state.keeper.cookie,
             "description": "Given by the form at /admin/login.",
+        },
+        "AgentToken": {
+            "type": "http",
+            "scheme": "bearer",
+            "description": "The token of an agent backend; docs/agent-protocol.md has what agents send.",
         },
     }
 
@@ -151,9 +164,12 @@ def _complete(path: str, method: str, operation: dict[str, Any]) -> None:
     common = [*_OF_ALL, *(_OF_CHANGES if method in _CHANGES else ())]
     if path.startswith(_OURS):
         operation["x-potato-requires-config"] = NEEDS
-    if path.startswith("/admin/training"):
+    if path.startswith("/admin/training") or path.startswith("/api/training/backends"):
         operation["security"] = [{"AdminKey": []}, {"Session": []}]
         common += _OF_TRAINING
+    elif path.startswith(_OURS):
+        operation["security"] = [{"AgentToken": []}]
+        common += _OF_AGENTS
     for status in common:
         responses.setdefault(str(status), _problem(status))
     operation["responses"] = dict(sorted(responses.items()))

@@ -1,0 +1,41 @@
+"""The routes of agents alone, for connections that come in over ssh: no pages, no admins, no tokens made."""
+
+from __future__ import annotations
+
+from fastapi import FastAPI
+from starlette.middleware import Middleware
+
+import potato_ray
+from potato_ray.server import agent_door, methods, problems
+from potato_ray.server.agent_door import Door
+from potato_ray.server.agent_wire import AgentWire
+from potato_ray.server.bodies import Bodies
+from potato_ray.server.context import ServerContext
+from potato_ray.server.gate import Gate
+from potato_ray.server.routes import agent_files, agent_jobs
+
+
+def agent_app(context: ServerContext, bound_run: str | None = None) -> FastAPI:
+    """An application in which nobody is an admin, whatever he shows and wherever he comes from.
+
+    With `bound_run` there is no other run than that, and it is claimed by its lease alone.
+    """
+    app = FastAPI(
+        title="potato_ray agents",
+        version=potato_ray.__version__,
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        middleware=[
+            Middleware(AgentWire),
+            Middleware(Gate, admins=False),
+            Middleware(Bodies, streamed=agent_jobs.STREAMED),
+        ],
+    )
+    app.state.context = context
+    agent_door.install(app, Door(context, bound_run))
+    problems.install(app)
+    app.include_router(agent_jobs.router)
+    app.include_router(agent_files.router)
+    methods.install(app)
+    return app

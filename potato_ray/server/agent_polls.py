@@ -1,0 +1,253 @@
+"""Long polls of agents: one watcher for all of them, so that those who wait cost next to nothing.
+
+    registry ── watcher ── view ──┬── a run is on offer: the poll that waits longest claims it
+     (one look for all)           └── the job of a poll's lease can be fetched: it is answered
+
+A poll is a place in a row and a future. No poll looks at anything itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import sqlite3
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from potato_ray.errors import PotatoRayError
+from potato_ray.registry.watch import RegistryWatch
+from potato_ray.run_lookup import run_folder
+from potato_ray.server.agent_view import Claimed, View, Views
+from potato_ray.server.context import Phase, ServerContext, Unavailable
+
+logger = logging.getLogger(__name__)
+
+POLL_S = 0.2
+"""How often the registry is asked for changes."""
+JOB_POLL_S = 0.05
+"""How often is looked for a job that is being made."""
+RETRY_S = 2.0
+"""When a run that could not begin, for whatever reason, is asked for again."""
+LINGER_S = 5.0
+"""How long the watcher goes on without a poll."""
+SHORTEST_S = 0.25
+"""What a poll that wants to wait for nothing waits all the same, or it could never get anything."""
+
+Job = dict[str, Any]
+
+
+@dataclass(eq=False)
+class Poll:
+    """One agent that waits. `claimed` is the attempt that its lease has, once it has one."""
+
+    backend: str
+    lease_sha256: str
+    agent: Mapping[str, Any]
+    outcome: asyncio.Future[Job | None] = field(repr=False)
+    claimed: Claimed | None = None
+
+    def answer(self, job: Job | None) -> None:
+        if not self.outcome.done():
+            self.outcome.set_result(job)
+
+
+class Polls:
+    """The long polls of one application, all on its event loop. `clock` is monotonic seconds."""
+
+    def __init__(
+        self,
+        context: ServerContext,
+        bound_run: str | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        poll_s: float = POLL_S,
+    ) -> None:
+        self._controller = context.controller
+        self._clock = clock
+        self._poll_s = poll_s
+        self._watch = RegistryWatch(context.config.registry_path)
+        self._views = Views(context.reader, lambda run_id: run_folder(context.config, run_id), bound_run)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="agents-watch")
+        self._view = View()
+        self._views_taken = 0
+        self._waiting: dict[str, Poll] = {}
+        self._given: dict[str, tuple[Claimed, int]] = {}
+        self._giving: dict[str, asyncio.Task[None]] = {}
+        self._not_before: dict[str, float] = {}
+        self._kick = asyncio.Event()
+        self._watching: asyncio.Task[None] | None = None
+        self._trouble = ""
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    async def claim(
+        self,
+        backend: str,
+        lease_sha256: str,
+        agent: Mapping[str, Any],
+        wait_s: float,
+        gone: asyncio.Future[Any],
+    ) -> Job | None:
+        """The job of this lease, or of a run that is on offer; None after `wait_s`, or once `gone` is done.
+
+        A second poll with the same lease takes the place of the first. Raises Unavailable when the server
+        stops.
+        """
+        poll = Poll(backend, lease_sha256, agent, asyncio.get_running_loop().create_future())
+        before = self._waiting.pop(lease_sha256, None)
+        if before is not None:
+            poll.claimed = before.claimed if before.backend == backend else None
+            before.answer(None)
+        self._waiting[lease_sha256] = poll
+        self._recall(poll)
+        self._wake()
+        try:
+            await asyncio.wait(
+                {poll.outcome, gone},
+                timeout=max(SHORTEST_S, wait_s),
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            return poll.outcome.result() if poll.outcome.done() else None
+        finally:
+            if self._waiting.get(lease_sha256) is poll:
+                del self._waiting[lease_sha256]
+
+    def close(self) -> None:
+        """Answer every poll that the server stops. To be called on the event loop."""
+        for poll in self._waiting.values():
+            if not poll.outcome.done():
+                poll.outcome.set_exception(
+                    Unavailable("The server is stopping.", next_step="Try again when it is up.")
+                )
+        for task in self._giving.values():
+            task.cancel()
+
+    # Watching
+
+    def _wake(self) -> None:
+        self._kick.set()
+        if self._watching is None or self._watching.done():
+            self._watching = asyncio.create_task(self._keep_watching())
+
+    async def _keep_watching(self) -> None:
+        """Look as long as there are polls, and a little longer: an agent asks again at once."""
+        alone_since = self._clock()
+        fresh = True
+        while self._waiting or self._giving or self._clock() - alone_since < LINGER_S:
+            if self._waiting:
+                alone_since = self._clock()
+            if self._controller.phase is Phase.STOPPING:
+                self.close()
+                break
+            self._kick.clear()
+            await self._looked(fresh)
+            fresh = False
+            self._give()
+            await self._sleep()
+        # At once, with no await in between: a poll that comes later has to begin another watcher.
+        self._watching = None
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._watch.close)
+
+    async def _sleep(self) -> None:
+        makes = any(poll.claimed for poll in self._waiting.values())
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._kick.wait(), JOB_POLL_S if makes else self._poll_s)
+
+    async def _looked(self, anyway: bool) -> None:
+        """Look; trouble is logged once, and the next look tries again."""
+        try:
+            await self._look(anyway)
+        except (PotatoRayError, sqlite3.Error, OSError) as error:
+            if str(error) != self._trouble:
+                self._trouble = str(error)
+                logger.warning("the runs on offer could not be looked at, trying again: %s", error)
+        else:
+            self._trouble = ""
+
+    async def _look(self, anyway: bool) -> None:
+        loop = asyncio.get_running_loop()
+        wanted = {poll.claimed for poll in self._waiting.values() if poll.claimed is not None}
+        began = self._views_taken
+        view, jobs = await loop.run_in_executor(self._thread, self._see, wanted, anyway)
+        if view is not None:
+            self._take(view, began)
+        for poll in list(self._waiting.values()):
+            if poll.claimed in jobs:
+                poll.answer(jobs[poll.claimed])
+
+    def _see(self, wanted: set[Claimed], anyway: bool) -> tuple[View | None, dict[Claimed, Job]]:
+        """In the watcher's thread: the view, None where nothing was committed; the jobs that are there."""
+        view = self._views.take() if self._watch.changed() or anyway else None
+        jobs: dict[Claimed, Job] = {}
+        for claimed in wanted:
+            folder = self._views.job_folder(claimed)
+            job = None if folder is None else folder.read_job(claimed.attempt)
+            if job is not None:
+                jobs[claimed] = job
+        return view, jobs
+
+    def _take(self, view: View, began: int) -> None:
+        """Keep a view. What was given out before it was begun is in it, or is over."""
+        if (view.offered, view.busy) != (self._view.offered, self._view.busy):
+            self._not_before.clear()
+        self._view = view
+        self._views_taken += 1
+        held = set(view.held.values())
+        self._given = {
+            lease: (claimed, since)
+            for lease, (claimed, since) in self._given.items()
+            if claimed in held or since >= began
+        }
+        for poll in self._waiting.values():
+            self._recall(poll)
+
+    def _recall(self, poll: Poll) -> None:
+        """What the lease of a poll has, if anything; nothing any more, when that run has ended."""
+        given = self._given.get(poll.lease_sha256)
+        claimed = given[0] if given is not None else self._view.held.get(poll.lease_sha256)
+        poll.claimed = claimed if claimed is not None and claimed.backend == poll.backend else None
+
+    # Giving out
+
+    def _give(self) -> None:
+        """Claim what is on offer, for one poll of a backend at a time."""
+        if self._controller.phase is not Phase.READY:
+            return
+        for backend in self._view.offered:
+            busy = backend in self._giving or self._clock() < self._not_before.get(backend, 0.0)
+            poll = None if busy else self._first(backend)
+            if poll is not None:
+                self._giving[backend] = asyncio.create_task(self._claim_for(poll))
+
+    def _first(self, backend: str) -> Poll | None:
+        """The poll that waits longest for a job of a backend, and has none."""
+        for poll in self._waiting.values():
+            if poll.backend == backend and poll.claimed is None and not poll.outcome.done():
+                return poll
+        return None
+
+    async def _claim_for(self, poll: Poll) -> None:
+        """A claim that is sent is carried through, also when its poll has ended: the lease has the run."""
+        try:
+            found = await self._controller.command("claim", poll.backend, poll.lease_sha256, poll.agent)
+            if found is None:
+                self._not_before[poll.backend] = self._clock() + RETRY_S
+            else:
+                self._give_to(poll, found)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the poll waits on
+            self._not_before[poll.backend] = self._clock() + RETRY_S
+            logger.warning("a run on offer to %s could not be given out: %s", poll.backend, error)
+        finally:
+            del self._giving[poll.backend]
+            self._kick.set()
+
+    def _give_to(self, poll: Poll, found: Mapping[str, Any]) -> None:
+        claimed = Claimed(str(found["run_id"]), int(found["attempt"]), poll.backend)
+        self._given[poll.lease_sha256] = (claimed, self._views_taken + 1)
+        present = self._waiting.get(poll.lease_sha256)
+        if present is not None and present.backend == poll.backend:
+            present.claimed = claimed

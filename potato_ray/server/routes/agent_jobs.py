@@ -1,0 +1,110 @@
+"""What an agent does with a job: asks for it, reports, and says how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Request, Response
+
+from potato_ray.agent.protocol import CLAIM, MAX_PROGRESS_BYTES, PREFIX, job_path
+from potato_ray.agent_tokens import digest_of
+from potato_ray.mirror.refusals import EventsMissing
+from potato_ray.server.agent_claim import MAX_BYTES, claim_of
+from potato_ray.server.agent_door import AgentJob, Door, ItsDoor, Job, Speaking
+from potato_ray.server.agent_taking import Taken, take_progress, take_result
+from potato_ray.server.openapi import json_body, problems
+from potato_ray.server.problems import answer
+from potato_ray.server.run_answers import json_answer
+from potato_ray.server.uploads import whole_body
+
+router = APIRouter(tags=["agents"])
+
+MAX_RESULT_BYTES = 2 * 2**20
+STREAMED = (
+    ("POST", re.compile(re.escape(CLAIM))),
+    ("POST", re.compile(re.escape(PREFIX) + r"/jobs/[^/]+/(progress|result)")),
+    ("PUT", re.compile(re.escape(PREFIX) + r"/jobs/[^/]+/predictions")),
+)
+"""The routes that read their bodies themselves, once it is known who sends them."""
+
+RunId = Annotated[str, Path(description="The run's identifier.", min_length=1, max_length=255)]
+_PAGE = "docs/agent-protocol.md has the fields."
+
+
+@router.post(
+    CLAIM,
+    operation_id="claim_job",
+    summary="Ask for a job",
+    response_model=None,
+    responses={
+        200: {"description": "The job."},
+        204: {"description": "There was none; ask again at once, with the same lease."},
+        **problems(503),
+    },
+    openapi_extra=json_body(f"lease, wait_s and agent; {_PAGE}"),
+)
+async def claim_job(door: ItsDoor, agent: Speaking, request: Request) -> Response:
+    """A long poll. Sent again with the same lease it is answered with the same job."""
+    claim = await door.in_thread(claim_of, await whole_body(request, MAX_BYTES))
+    door.sightings.note(agent.backend, claim.agent)
+    gone = asyncio.ensure_future(_gone(request))
+    try:
+        job = await door.polls.claim(agent.backend, digest_of(claim.lease), claim.agent, claim.wait_s, gone)
+    finally:
+        gone.cancel()
+    if job is None:
+        return Response(status_code=204)
+    door.sightings.note(agent.backend, claim.agent, str(job.get("run_id", "")))
+    return json_answer(job)
+
+
+async def _gone(request: Request) -> None:
+    """Returns when the client hangs up."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+@router.post(
+    job_path("{run_id}", "progress"),
+    operation_id="report_job_progress",
+    summary="Report what a job says",
+    response_model=None,
+    responses={
+        200: {"description": "Whether to cancel, and the number of the next event."},
+        **problems(404, 409, 507),
+    },
+    openapi_extra=json_body(f"first_seq, events, notes and alive; {_PAGE}"),
+)
+async def report_job_progress(door: ItsDoor, job: Job, request: Request, run_id: RunId) -> Response:
+    """Events that are there are passed over; 409 with `next_seq` where some are missing before these."""
+    return await _taken(door, job, take_progress, await whole_body(request, MAX_PROGRESS_BYTES), run_id)
+
+
+@router.post(
+    job_path("{run_id}", "result"),
+    operation_id="report_job_result",
+    summary="Say how a job ended",
+    response_model=None,
+    responses={200: {"description": "It has been taken."}, **problems(404, 409, 507)},
+    openapi_extra=json_body(f"exit, next_seq, artifact_uri, stderr_tail, agent_log and failure; {_PAGE}"),
+)
+async def report_job_result(door: ItsDoor, job: Job, request: Request, run_id: RunId) -> Response:
+    """409 while events or predictions are missing. The same result is taken again, also after the end."""
+    return await _taken(door, job, take_result, await whole_body(request, MAX_RESULT_BYTES))
+
+
+async def _taken(
+    door: Door, job: AgentJob, take: Callable[[Door, AgentJob, bytes], Taken], raw: bytes, in_hand: str = ""
+) -> Response:
+    """The answer to what was sent of a job; `in_hand` is the run that its agent goes on with."""
+    try:
+        taken = await door.in_thread(take, door, job, raw)
+    except EventsMissing as missing:
+        body: dict[str, Any] = {**missing.as_dict(), "next_seq": missing.next_seq}
+        return answer(409, body)
+    if taken.agent:
+        door.sightings.note(job.agent.backend, taken.agent, in_hand)
+    return json_answer(taken.answer)
