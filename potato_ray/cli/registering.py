@@ -43,7 +43,8 @@ def _registered(config: ProjectConfig, name: str) -> dict[str, str]:
     try:
         answer: dict[str, str] = command_project(config, "register_backend", name, register_here)
     except NotFound as unknown:
-        if name not in config.model_training.backends:
+        is_old = unknown.code == NotFound.default_code and name in config.model_training.backends
+        if not is_old:
             raise
         raise NotFound(
             unknown.message,

@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 import yaml
+from agent_link import AgentLink
 from served_project import KEY
+from serving import serving
 
 from potato_ray.agent_tokens import digest_of
 from potato_ray.cli.checking import run_check
@@ -21,10 +23,12 @@ from potato_ray.cli.runs import reader_of
 from potato_ray.cli.through_server import Server
 from potato_ray.client.records import AgentToken
 from potato_ray.config import ProjectConfig, load
-from potato_ray.errors import Conflict, NotFound
+from potato_ray.errors import Conflict, NotFound, PotatoRayError
 from potato_ray.lock import SERVING, ProjectLock, holder, holding
 from potato_ray.registry.agents import AgentSeen
 from potato_ray.registry.store import Registry
+from potato_ray.server.app import create_app
+from potato_ray.server.context import ServerContext
 
 BACKENDS = {
     "workstation": {"type": "agent", "description": "under the desk"},
@@ -204,6 +208,32 @@ def test_a_backend_that_the_server_does_not_know_yet_asks_for_its_restart(
     with pytest.raises(NotFound) as missing:
         run_register("workstation", lab.path, as_json=False)
     assert missing.value.next_step == "Start the server again, then register it."
+
+
+@pytest.fixture
+def up(lab: ProjectConfig, served: ProjectLock, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The project's real application on a port; its address."""
+    monkeypatch.delenv("POTATO_ADMIN_API_KEY", raising=False)
+    link = AgentLink(lab)
+    app = create_app(ServerContext(lab, reader_of(lab), link, admin_key=KEY))
+    with serving(app) as url:
+        served.describe(purpose=SERVING, url=url, listens_on="127.0.0.1")
+        yield url
+    link.close()
+
+
+def test_the_running_server_issues_the_token(
+    lab: ProjectConfig, up: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines, _ = register(lab, capsys)
+    assert reader_of(lab).backend_of_token(digest_of(lines[1])) == "workstation"
+    assert lines[4] == f"potato-ray training agent --server {up} --backend workstation"
+
+
+def test_the_running_server_refuses_a_backend_of_another_type(lab: ProjectConfig, up: str) -> None:
+    with pytest.raises(PotatoRayError) as refused:
+        run_register("gpu-server", lab.path, as_json=False)
+    assert refused.value.code == "not_an_agent_backend"
 
 
 def test_nothing_that_prints_an_issued_token_shows_it() -> None:

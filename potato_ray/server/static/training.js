@@ -13,6 +13,8 @@ import { localTimes } from "./times.js";
 
 /** @type {string | undefined} */
 let runsDrawn;
+/** @type {string | undefined} */
+let agentsDrawn;
 let spoken = "";
 /** When the run that ended last has ended. @type {number | undefined} */
 let lastEnd;
@@ -29,6 +31,7 @@ function onStatus(status) {
     announce(endSentence(status.last), { now: true });
   }
   refreshRuns(status);
+  refreshAgents(status);
   const sentence = stepSentence(status);
   if (sentence !== spoken) announce(sentence);
   spoken = sentence;
@@ -41,11 +44,18 @@ function refreshRuns(status) {
     status.queue.map((/** @type {any} */ run) => [run.run_id, run.position]),
     status.last?.run_id,
   ]);
-  if (key !== runsDrawn) {
-    void takeRuns();
-    void takeAgents();
-  }
+  if (key !== runsDrawn) void takeRuns();
   runsDrawn = key;
+}
+
+/** The agents are taken anew, besides now and then, when a run gets to one, or one comes to a run. @param {any} status */
+function refreshAgents(status) {
+  const key = JSON.stringify([
+    status.runs.map((/** @type {any} */ run) => run.run_id),
+    status.queue.map((/** @type {any} */ run) => run.n_agents),
+  ]);
+  if (key !== agentsDrawn) void takeAgents();
+  agentsDrawn = key;
 }
 
 localTimes();
