@@ -16,6 +16,7 @@ from potato_ray.cli.running import left
 from potato_ray.cli.runs import reader_of
 from potato_ray.config import validate
 from potato_ray.config.admin_key import FILE_NAME, VARIABLE, ensure_admin_key
+from potato_ray.errors import PotatoRayError
 from potato_ray.lock import SERVING
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
     from potato_ray.actors.session import Session
     from potato_ray.config.models import ProjectConfig
+    from potato_ray.server.agent_socket import AgentListening
+    from potato_ray.server.context import ServerContext
     from potato_ray.server.ending import Inbox
 
 TAKE_DOWN_S = 40.0
@@ -89,6 +92,7 @@ class Serving:
         context = ServerContext(self.config, self.reader, self.link, ensure_admin_key(self.config), findings)
         give_up = functools.partial(inbox.put, BROKEN)
         self.http = Listening(create_app(context), listener, ended=give_up)
+        self.agents = _for_agents(context, give_up)
         self.life = Life(session, self.link, tell=tell, failed=give_up)
 
     def run(self) -> int:
@@ -96,6 +100,9 @@ class Serving:
         from potato_ray.server.listening import url_of
 
         self.http.start()
+        if self.agents is not None:
+            self.agents.start()
+            self.session.describe(agent_socket=str(self.agents.path))
         self.session.describe(url=url_of(self.listener), listens_on=self.listener.getsockname()[0])
         self._announce()
         self.life.start()
@@ -124,6 +131,8 @@ class Serving:
     def _stop(self) -> None:
         self.link.close()
         self.http.stop()
+        if self.agents is not None:
+            self.agents.stop()
         if not self.life.stop(TAKE_DOWN_S):
             tell("Ray has not ended in time; its processes end with this one")
 
@@ -142,6 +151,19 @@ class Serving:
                 "Warning: debug is true, so whoever works on this machine is an admin, and the server can be "
                 "reached from other machines; set debug to false"
             )
+
+
+def _for_agents(context: ServerContext, ended: Callable[[], None]) -> AgentListening | None:
+    """The second listener; None where no backend has agents, or the socket cannot be had."""
+    from potato_ray.server.agent_socket import AgentListening, is_wanted
+
+    if not is_wanted(context.config.model_training):
+        return None
+    try:
+        return AgentListening(context, ended)
+    except PotatoRayError as trouble:
+        tell(f"Warning: {trouble.message} {trouble.evidence} Machines that are reached by ssh cannot report")
+        return None
 
 
 def where_the_key_is(config: ProjectConfig) -> str:

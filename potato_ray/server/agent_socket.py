@@ -1,6 +1,7 @@
 """The unix socket at which the routes of agents answer: for connections that ssh brings in, and nobody else.
 
-It has mode 0600 and lies in a folder that only its owner can enter.
+It has mode 0600 and lies in a folder that only its owner can enter. Whoever gets in is an agent and nothing
+else: it has an application of its own, in which there are no admins.
 """
 
 from __future__ import annotations
@@ -10,15 +11,54 @@ import os
 import shutil
 import socket
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from potato_ray.errors import PotatoRayError
 from potato_ray.lock import private_folder
+
+if TYPE_CHECKING:
+    from potato_ray.config.models import ModelTraining
+    from potato_ray.server.context import ServerContext
 
 NAME = "agents.sock"
 LONGEST_PATH = 100
 """Bytes; the kernel takes some 107, and ssh needs a few for its own."""
 BACKLOG = 128
+_WITH_AGENTS = frozenset({"agent", "ssh", "slurm"})
+"""The types of backends whose runs come home by an agent."""
+
+
+def is_wanted(training: ModelTraining) -> bool:
+    """Whether a project has any use for agents."""
+    return training.enabled and any(each.type in _WITH_AGENTS for each in training.backends.values())
+
+
+class AgentListening:
+    """Answers agents at the socket from `start` to `stop`. `ended` is called when that ends by itself."""
+
+    def __init__(self, context: ServerContext, ended: Callable[[], None]) -> None:
+        """Raises PotatoRayError (cannot_listen)."""
+        from potato_ray.server.agent_app import agent_app
+        from potato_ray.server.listening import Listening
+
+        self._socket = AgentSocket(context.config.state_dir)
+        self.path = self._socket.path
+        self._listening = Listening(agent_app(context), self._socket.listener, ended)
+
+    def start(self) -> None:
+        """Returns once requests are answered. Raises PotatoRayError (cannot_listen)."""
+        try:
+            self._listening.start()
+        except BaseException:
+            self._socket.close()
+            raise
+
+    def stop(self) -> None:
+        """Answer nothing more, and remove the socket."""
+        self._listening.stop()
+        self._socket.close()
 
 
 class AgentSocket:

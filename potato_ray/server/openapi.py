@@ -164,7 +164,7 @@ def _complete(path: str, method: str, operation: dict[str, Any]) -> None:
     common = [*_OF_ALL, *(_OF_CHANGES if method in _CHANGES else ())]
     if path.startswith(_OURS):
         operation["x-potato-requires-config"] = NEEDS
-    if path.startswith("/admin/training") or path.startswith("/api/training/backends"):
+    if path.startswith(("/admin/training", "/api/training/backends")):
         operation["security"] = [{"AdminKey": []}, {"Session": []}]
         common += _OF_TRAINING
     elif path.startswith(_OURS):
