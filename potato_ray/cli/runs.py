@@ -58,8 +58,9 @@ def list_runs(config: Path, limit: int, status: str, trainer: str, *, as_json: b
 def _row(run: Run) -> tuple[str, ...]:
     """Its cells; the run's id says when it was created, and the score's column why there is none."""
     sizes = "" if run.n_train is None else f"{run.n_train}/{run.n_val or 0}/{run.n_test or 0}"
-    waiting = "for agent" if run.state is State.OFFERED else f"#{run.position}" if run.position else ""
-    status = f"waiting {waiting}" if waiting else str(run.state)
+    status = f"waiting #{run.position}" if run.position else str(run.state)
+    if run.state is State.OFFERED:
+        status = "no agent yet"
     made_by = "" if run.made_by == "potato_ray" else f" ({run.made_by})"
     return (
         run.run_id,

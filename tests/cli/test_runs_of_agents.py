@@ -1,0 +1,68 @@
+"""What the commands say of runs that agents train."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import yaml
+
+from potato_ray.cli.progress import step_line
+from potato_ray.cli.running import run_training
+from potato_ray.cli.runs import list_runs, show_run
+from potato_ray.config import ProjectConfig, load
+from potato_ray.errors import StartRefused
+from potato_ray.lock import holder
+from potato_ray.registry import NewRun, Registry, Run, State
+
+NEW = NewRun("sklearn-text", ("sentiment",), ("nominal",), backend="workstation")
+
+
+@pytest.fixture
+def lab(project: ProjectConfig) -> ProjectConfig:
+    """The project with an agent backend."""
+    body = yaml.safe_load(project.path.read_text("utf-8"))
+    body["model_training"]["backends"] = {"workstation": {"type": "agent"}}
+    project.path.write_text(yaml.safe_dump(body), "utf-8")
+    return load(project.path)
+
+
+@pytest.fixture
+def offered(lab: ProjectConfig) -> Run:
+    return written(lab, lambda registry, run_id: registry.transition(run_id, 0, State.OFFERED))
+
+
+def written(lab: ProjectConfig, do: Callable[[Registry, str], Run]) -> Run:
+    with Registry(lab.registry_path, lab.annotation_task_name) as registry:
+        made = registry.create_run(NEW, queue_max=9, allow_queue=True, max_concurrent=1)
+        return do(registry, made.run_id)
+
+
+def test_without_a_server_a_run_at_an_agent_is_refused_before_anything_is_made(lab: ProjectConfig) -> None:
+    with pytest.raises(StartRefused) as refused:
+        run_training(
+            lab.path, "sklearn-text", ["sentiment"], [], "workstation", accept_licence=False, as_json=False
+        )
+    assert refused.value.code == "no_server"
+    assert "potato-ray start" in refused.value.next_step
+    assert not lab.registry_path.exists()
+    assert holder(lab.state_dir) is None
+
+
+def test_a_run_on_offer_waits_for_an_agent_in_lists_and_step_lines(
+    lab: ProjectConfig, offered: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    list_runs(lab.path, 50, "", "", as_json=False)
+    assert "no agent yet" in capsys.readouterr().out
+    assert step_line(offered) == "waiting for an agent"
+
+
+def test_where_model_files_stayed_is_shown(lab: ProjectConfig, capsys: pytest.CaptureFixture[str]) -> None:
+    def end(registry: Registry, run_id: str) -> Run:
+        registry.begin(run_id, None, 1)
+        for state in (State.RUNNING, State.EVALUATING, State.FINISHING):
+            registry.transition(run_id, 1, state)
+        return registry.transition(run_id, 1, State.SUCCESS, artifact_uri="ws1:/home/ada/jobs/r/artifacts")
+
+    show_run(written(lab, end).run_id, lab.path, as_json=False)
+    assert "model     its files stay on ws1: /home/ada/jobs/r/artifacts" in capsys.readouterr().out
