@@ -1,98 +1,52 @@
-"""The agent's command line: `python -m potato_ray.agent`, `agent.pyz` and `potato-ray training agent`."""
+"""Running a command with a deadline that holds even when it hangs in a driver and cannot be killed."""
 
 from __future__ import annotations
 
-import argparse
-import shutil
+import os
 import signal
-import sys
-from pathlib import Path
-from typing import Sequence
+import subprocess
+from typing import NamedTuple, Sequence
 
-from potato_ray.agent.settings import DEFAULT_WORKDIR, Settings
-from potato_ray.agent.stop_request import StopRequest
-from potato_ray.agent.voice import Voice
-
-EXIT_FINISHED = 0
-EXIT_ERROR = 1
-EXIT_USAGE = 2
-EXIT_PROTOCOL = 3
-"""Server and agent speak different versions: a service manager need not start this agent again."""
-EXIT_INTERRUPTED = 130
+_REAP_TIMEOUT_S = 1.0
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Work until told to stop; the exit code."""
-    options = _parser().parse_args(arguments)
-    if options.slurm_config is not None:
-        sys.stderr.write(
-            "--slurm-config: submitting to SLURM is not in this version. Leave it out, and start the agent "
-            "on a machine that trains by itself.\n"
-        )
-        return EXIT_USAGE
-    stop = StopRequest()
-    stop.install()
-    return _work(options, stop, Voice())
+class Said(NamedTuple):
+    """Exit code and stdout of a command; `code` None: there is none, and `text` says why."""
+
+    code: int | None
+    text: str
 
 
-def _work(options: argparse.Namespace, stop: StopRequest, voice: Voice) -> int:
-    # Past --help, so that this needs nothing but argparse.
-    from potato_ray.agent.errors import AgentError, ProtocolMismatch
-    from potato_ray.agent.loop import Agent
-    from potato_ray.agent.server_contact import contacts
-    from potato_ray.agent.workdir import Workdir
-
+def run_command(arguments: Sequence[str], timeout_s: float) -> Said:
+    """Run a command; never raises for what the command does. Its stderr is passed over."""
     try:
-        settings = _settings(options)
-        workdir = Workdir(settings.workdir)
-        connect = contacts(settings, options.token_file, options.ca_file, workdir)
-        voice.say(f"agent for backend {settings.backend} of {settings.server}; jobs are in {workdir.path}")
-        Agent(settings, workdir, connect, stop, voice).run()
-    except ProtocolMismatch as mismatch:
-        voice.say(str(mismatch))
-        return EXIT_PROTOCOL
-    except AgentError as error:
-        voice.say(str(error))
-        return EXIT_ERROR
-    voice.say("stopped")
-    return EXIT_INTERRUPTED if stop.last_signal == signal.SIGINT else EXIT_FINISHED
-
-
-def _settings(options: argparse.Namespace) -> Settings:
-    from potato_ray.agent.errors import AgentMisconfigured
-
-    python = shutil.which(str(Path(options.python).expanduser()))
-    if python is None:
-        raise AgentMisconfigured(
-            f"The worker's interpreter {options.python} is not there, or cannot be executed.",
-            code="no_interpreter",
-            next_step="Name one with --python, such as the python of the environment with your packages.",
+        process = subprocess.Popen(
+            arguments,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "LC_ALL": "C"},
+            start_new_session=True,
         )
-    return Settings(
-        server=options.server.rstrip("/"),
-        backend=options.backend,
-        workdir=Path(options.workdir).expanduser(),
-        # Not resolved: the python of a virtual environment is a link, and is told by its place.
-        python=str(Path(python).absolute()),
-        once=options.once,
-        keep=options.keep,
-    )
+    except OSError as failure:
+        return Said(None, f"it could not be started: {failure.strerror}")
+    try:
+        output, _ = process.communicate(timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        _abandon(process)
+        return Said(None, f"it did not answer within {timeout_s:g} s")
+    return Said(process.returncode, output.decode("utf-8", "replace"))
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="potato-ray training agent",
-        description="Ask a server for jobs, run them on this machine, and send home what comes of them. "
-        "The token is read from POTATO_TRAINING_TOKEN or from a file.",
-    )
-    add = parser.add_argument
-    add("--server", required=True, metavar="URL", help="the server, such as http://HOST:8000")
-    add("--backend", required=True, metavar="NAME", help="the backend that the token was made for")
-    add("--token-file", type=Path, metavar="FILE", help="holds the token; readable by you alone")
-    add("--python", default=sys.executable, metavar="INTERPRETER", help="runs the workers")
-    add("--once", action="store_true", help="end after one job")
-    add("--workdir", default=DEFAULT_WORKDIR, metavar="DIR", help=f"default {DEFAULT_WORKDIR}")
-    add("--keep", action="store_true", help="keep each job's bundle and logs, too")
-    add("--ca-file", type=Path, metavar="FILE", help="certificates to trust, in PEM")
-    add("--slurm-config", type=Path, metavar="FILE", help="not in this version")
-    return parser
+def _abandon(process: subprocess.Popen[bytes]) -> None:
+    """Kill it and what it started, but never wait for it long."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        pass
+    if process.stdout is not None:
+        process.stdout.close()
+    try:
+        process.wait(_REAP_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        pass
