@@ -73,6 +73,7 @@ class Polls:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="agents-watch")
         self._view = View()
         self._views_taken = 0
+        self._looking = False
         self._waiting: dict[str, Poll] = {}
         self._given: dict[str, tuple[Claimed, int]] = {}
         self._giving: dict[str, asyncio.Task[None]] = {}
@@ -171,8 +172,11 @@ class Polls:
     async def _look(self, anyway: bool) -> None:
         loop = asyncio.get_running_loop()
         wanted = {poll.claimed for poll in self._waiting.values() if poll.claimed is not None}
-        began = self._views_taken
-        view, jobs = await loop.run_in_executor(self._thread, self._see, wanted, anyway)
+        began, self._looking = self._views_taken, True
+        try:
+            view, jobs = await loop.run_in_executor(self._thread, self._see, wanted, anyway)
+        finally:
+            self._looking = False
         if view is not None:
             self._take(view, began)
         for poll in list(self._waiting.values()):
@@ -191,7 +195,7 @@ class Polls:
         return view, jobs
 
     def _take(self, view: View, began: int) -> None:
-        """Keep a view. What was given out before it was begun is in it, or is over."""
+        """Keep the view with the number `began`. What was given out before it is in it, or is over."""
         if (view.offered, view.busy) != (self._view.offered, self._view.busy):
             self._not_before.clear()
         self._view = view
@@ -200,7 +204,7 @@ class Polls:
         self._given = {
             lease: (claimed, since)
             for lease, (claimed, since) in self._given.items()
-            if claimed in held or since >= began
+            if claimed in held or since > began
         }
         for poll in self._waiting.values():
             self._recall(poll)
@@ -247,7 +251,8 @@ class Polls:
 
     def _give_to(self, poll: Poll, found: Mapping[str, Any]) -> None:
         claimed = Claimed(str(found["run_id"]), int(found["attempt"]), poll.backend)
-        self._given[poll.lease_sha256] = (claimed, self._views_taken + 1)
+        # A view that is being taken now may be from before.
+        self._given[poll.lease_sha256] = (claimed, self._views_taken + int(self._looking))
         present = self._waiting.get(poll.lease_sha256)
         if present is not None and present.backend == poll.backend:
             present.claimed = claimed
