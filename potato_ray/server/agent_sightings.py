@@ -35,6 +35,7 @@ class Sightings:
         self._seen: dict[tuple[str, str], dict[str, Any]] = {}
         self._known: dict[tuple[str, str], dict[str, Any]] = {}
         self._told_at = float("-inf")
+        self._trouble = ""
         self._telling: asyncio.Task[None] | None = None
 
     def note(self, backend: str, agent: Mapping[str, Any], run_id: str = "") -> None:
@@ -71,10 +72,12 @@ class Sightings:
             for backend, agents in by_backend.items():
                 await self._controller.command("agents_seen", backend, agents)
         except Exception as error:  # noqa: BLE001 - told again with the next look
-            logger.warning("the agents that were seen could not be recorded: %s", error)
+            if str(error) != self._trouble:
+                self._trouble = str(error)
+                logger.warning("the agents that were seen could not be recorded, trying again: %s", error)
             self._seen = {**seen, **self._seen}
             return
-        self._told_at = self._clock()
+        self._told_at, self._trouble = self._clock(), ""
         self._known.update(seen)
         for key in list(self._known)[:-MOST]:
             del self._known[key]
