@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Callable, Mapping, Protocol
 
+from potato_ray.agent.code_store import CodeInUse
 from potato_ray.agent.held_job import HeldJob
 
 Told = Callable[[int, int], None]
@@ -22,8 +23,8 @@ class Contact(Protocol):
         """Ask for a job; None when there was none within `wait_s` seconds."""
         ...
 
-    def code(self, held: HeldJob) -> Path:
-        """The folder that holds the potato_ray package of this job; fetched when it is not there yet."""
+    def code(self, held: HeldJob) -> CodeInUse:
+        """The job's code, not to be removed until it is released; fetched when it is not there yet."""
         ...
 
     def bundle(self, held: HeldJob, told: Told) -> None:

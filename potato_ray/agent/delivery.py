@@ -11,7 +11,7 @@ from typing import Callable
 
 from potato_ray.agent.apart import Interrupted, apart
 from potato_ray.agent.contact import Contact
-from potato_ray.agent.errors import AgentError, Refused, ServerUnreachable
+from potato_ray.agent.errors import AgentError, Refused
 from potato_ray.agent.held_job import Failure, HeldJob
 from potato_ray.agent.job_end import count_events, result_of, succeeded
 from potato_ray.agent.patience import Patience
@@ -52,7 +52,6 @@ class Delivery:
         self._clock = clock
         self._n_events = count_events(held.folder)
         self._uploaded = False
-        self._may_have_arrived = False
         self._began_at = clock()
         self._in_vain = 0
         self._in_vain_since = 0.0
@@ -85,11 +84,7 @@ class Delivery:
             self._upload()
         n_events = self._relay.confirmed if self._relay.full else self._n_events
         body = result_of(self._held, self._settings.host, n_events, self._voice.record())
-        try:
-            self._send(lambda: self._contact.result(self._held, body))
-        except ServerUnreachable:
-            self._may_have_arrived = True  # its answer may be what was lost
-            raise
+        self._send(lambda: self._contact.result(self._held, body))
 
     def _wait_for_events(self) -> None:
         """Until the server has all that it takes. Raises Interrupted; AgentError when nothing moves."""
@@ -194,7 +189,7 @@ class Delivery:
         """How the delivery ends where there is no hope; None where there is."""
         if self._relay.over:
             self._voice.say(f"the server has let go of this job: {self._relay.over}")
-            return DELIVERED if self._may_have_arrived else DROPPED
+            return DROPPED
         if self._has_to_leave():
             self._voice.say("the end of this job has not reached the server; the next agent here tells it")
             return LEFT

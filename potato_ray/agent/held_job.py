@@ -75,6 +75,14 @@ class HeldJob:
         return cls(path, job, *map(str, texts))
 
     @property
+    def run_id(self) -> str:
+        return self.job.run_id
+
+    @property
+    def attempt(self) -> int:
+        return self.job.attempt
+
+    @property
     def archive(self) -> Path:
         return self.folder.path / "bundle.tar.gz"
 

@@ -12,10 +12,10 @@ import errno
 import os
 import signal
 import time
-from pathlib import Path
 from typing import Callable, TypeVar
 
 from potato_ray.agent.apart import Interrupted, apart
+from potato_ray.agent.code_store import CodeInUse
 from potato_ray.agent.contact import Contact
 from potato_ray.agent.delivery import DELIVERED, DROPPED, LEFT, Delivery
 from potato_ray.agent.errors import AgentError
@@ -91,20 +91,30 @@ class JobRun:
             except Interrupted:
                 self._never_started(self.judge.verdict())
                 return
-            self.relay.step("starting the worker")
-            launch(self.folder, code, self.settings.python, self.timing.launch_s)
-        with LeaseKeeper(self._follower, self.timing.lease_every_s):
+            with code:
+                self.relay.step("starting the worker")
+                launch(self.folder, code.root, self.settings.python, self.timing.launch_s)
+                self._follow()
+        else:
+            # What runs already has its code loaded, for the most part; no other job's comes before its end.
             self._follow()
 
-    def _prepare(self) -> Path:
-        """Fetch what is not there yet; the folder of the code. Raises Interrupted, AgentError, OSError."""
+    def _prepare(self) -> CodeInUse:
+        """Fetch what is not there yet; the code, in use. Raises Interrupted, AgentError, OSError."""
         code = self._apart(lambda: self._contact.code(self.held))
+        try:
+            self._prepare_folder()
+        except BaseException:
+            code.release()
+            raise
+        return code
+
+    def _prepare_folder(self) -> None:
         if not self.folder.bundle.exists():
             megabytes = self.held.job.bundle.n_bytes / MB
             self.voice.say(f"downloading the bundle, {megabytes:.1f} MB")
             self._apart(lambda: self._contact.bundle(self.held, self._told))
         write_json(self.folder.spec, dict(self.held.job.spec))
-        return code
 
     def _told(self, n_bytes: int, of_bytes: int) -> None:
         now = time.monotonic()
@@ -131,7 +141,16 @@ class JobRun:
         )
 
     def _follow(self) -> None:
+        """Until the worker has ended, and nothing of it is left."""
         self.voice.say("the worker runs")
+        with LeaseKeeper(self._follower, self.timing.lease_every_s):
+            self._watch()
+        if not self._has_ended():
+            self._end_remains()
+        self.relay.alive = False
+        self.relay.hurry()
+
+    def _watch(self) -> None:
         while True:
             state = self._follower.state()
             self.relay.alive = state == ALIVE
@@ -140,12 +159,8 @@ class JobRun:
             if verdict is not None:
                 self._cancel(verdict)
             if state in (ENDED, GONE) or self._out_of_patience():
-                break
+                return
             time.sleep(self.timing.look_every_s)
-        if not self._has_ended():
-            self._end_remains()
-        self.relay.alive = False
-        self.relay.hurry()
 
     def _cancel(self, verdict: Verdict) -> None:
         """Ask the launcher to stop the worker, again and again until the request is on disk."""

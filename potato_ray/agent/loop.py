@@ -45,23 +45,24 @@ class Agent:
         self._trouble = ""
 
     def run(self) -> None:
-        """Work until told to stop, or, with `once`, until one job's end has reached the server.
+        """Work until told to stop. Raises ProtocolMismatch.
 
-        Raises ProtocolMismatch.
+        With `once`, until one job was claimed and is done with, or one that was taken up has been told.
         """
-        told = 0
+        done = 0
         for held in held_jobs(self.workdir.jobs, self.settings.server, self.settings.backend, self.voice):
             self.voice.say(f"job {held.job.run_id} of the agent before this one is taken up")
-            told += self._do(held) == DELIVERED
-        self._say_waiting(told)
-        while not self.stop.finish and not (self.settings.once and told):
+            done += self._do(held) == DELIVERED
+        self._say_waiting(done)
+        while not self.stop.finish and not (self.settings.once and done):
             next_job = self._next_job()
             if next_job is not None:
-                told += self._do(next_job) == DELIVERED
-                self._say_waiting(told)
+                self._do(next_job)
+                done += 1
+                self._say_waiting(done)
 
-    def _say_waiting(self, told: int) -> None:
-        if not self.stop.finish and not (self.settings.once and told):
+    def _say_waiting(self, done: int) -> None:
+        if not self.stop.finish and not (self.settings.once and done):
             self.voice.say(WAITING)
 
     def _do(self, held: HeldJob) -> str:
@@ -81,15 +82,15 @@ class Agent:
         except ProtocolMismatch:
             raise
         except WrongToken as wrong:
-            self._wait(wrong, self.timing.refused_retry_s)
+            self._wait(f"{wrong} {self._register_again()}", self.timing.refused_retry_s)
             return None
         except Refused as refused:
             if refused.code == STALE:
                 self.workdir.forget_lease()
-            self._wait(refused, self._patience.next_wait_s())
+            self._wait(str(refused), self._patience.next_wait_s())
             return None
         except (AgentError, OSError, ValueError) as failure:
-            self._wait(failure, self._patience.next_wait_s(getattr(failure, "retry_after_s", None)))
+            self._wait(str(failure), self._patience.next_wait_s(getattr(failure, "retry_after_s", None)))
             return None
         self._answered()
         if job is None:
@@ -140,9 +141,14 @@ class Agent:
             "Look at that disk, then start the run again.",
         )
 
-    def _wait(self, failure: Exception, seconds: float) -> None:
+    def _register_again(self) -> str:
+        return (
+            f"Where the server is, run: potato-ray training register {self.settings.backend} CONFIG; start "
+            "this agent with the token that it prints. Until then it is tried again now and then."
+        )
+
+    def _wait(self, words: str, seconds: float) -> None:
         """Say what is wrong, once as long as it stays the same, and wait before the next try."""
-        words = str(failure)
         if words != self._trouble:
             self.voice.say(words)
         self._trouble = words

@@ -152,11 +152,13 @@ class Relay:
             "alive": self.alive,
         }
         try:
-            answer = self._contact.progress(self._held, body)
+            try:
+                answer = self._contact.progress(self._held, body)
+            except Refused as refused:
+                self._refused(refused, bool(batch.events))
+                return
             self._understand(answer, batch.first_seq if batch.events else None)
             self._forget(notes)
-        except Refused as refused:
-            self._refused(refused, bool(batch.events))
         except (AgentError, OSError) as failure:
             self._missed(failure)
 

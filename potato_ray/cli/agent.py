@@ -7,6 +7,6 @@ from collections.abc import Sequence
 
 def run_agent(arguments: Sequence[str]) -> int:
     """Work for a server until told to stop; the exit code."""
-    from potato_ray.agent.command import main
+    from potato_ray.agent.command_line import main
 
     return main(arguments)

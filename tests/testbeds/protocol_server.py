@@ -122,7 +122,7 @@ class ProtocolServer:
         return told
 
     def order(self, route: str, *faults: Any) -> None:
-        """Let the next requests of a route fail: a status, (status, code, more), HANG, RESET, LOST or TORN."""
+        """Faults of a route's next requests: a status, (status, code, more), HANG, RESET, LOST, TORN."""
         with self._lock:
             self._orders.setdefault(route, []).extend(faults)
 

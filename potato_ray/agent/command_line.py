@@ -1,0 +1,100 @@
+"""The agent's command line: `python -m potato_ray.agent`, `agent.pyz` and `potato-ray training agent`."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from pathlib import Path
+from typing import Sequence
+
+from potato_ray.agent.settings import DEFAULT_WORKDIR, Settings, Timing
+from potato_ray.agent.stop_request import StopRequest
+from potato_ray.agent.voice import Voice
+
+DEFAULT_TIMING = Timing()
+EXIT_FINISHED = 0
+EXIT_ERROR = 1
+EXIT_USAGE = 2
+EXIT_PROTOCOL = 3
+"""Server and agent speak different versions: a service manager need not start this agent again."""
+EXIT_INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str], timing: Timing = DEFAULT_TIMING) -> int:
+    """Work until told to stop; the exit code."""
+    options = _parser().parse_args(arguments)
+    if options.slurm_config is not None:
+        sys.stderr.write(
+            "--slurm-config: submitting to SLURM is not in this version. Leave it out, and start the agent "
+            "on a machine that trains by itself.\n"
+        )
+        return EXIT_USAGE
+    stop = StopRequest()
+    stop.install()
+    return _work(options, timing, stop, Voice())
+
+
+def _work(options: argparse.Namespace, timing: Timing, stop: StopRequest, voice: Voice) -> int:
+    # Imported here: --help needs nothing of it.
+    from potato_ray.agent.connection import ServerConnection
+    from potato_ray.agent.errors import AgentError, ProtocolMismatch
+    from potato_ray.agent.loop import Agent
+    from potato_ray.agent.machine import python_version
+    from potato_ray.agent.server_contact import contacts
+    from potato_ray.agent.tokens import read_token
+    from potato_ray.agent.workdir import Workdir
+
+    try:
+        # First of all: what is started from here on inherits an environment without it.
+        token = read_token(options.token_file)
+        settings = _settings(options, timing)
+        version = python_version(settings.python)
+        connection = ServerConnection(settings.server, token, ca_file=options.ca_file)
+        workdir = Workdir(settings.workdir)
+        voice.say(f"agent for backend {settings.backend} of {connection.shown}; jobs are in {workdir.path}")
+        Agent(settings, workdir, contacts(connection, workdir, settings, version), stop, voice).run()
+        connection.close()
+    except ProtocolMismatch as mismatch:
+        voice.say(str(mismatch))
+        return EXIT_PROTOCOL
+    except AgentError as error:
+        voice.say(str(error))
+        return EXIT_ERROR
+    voice.say("stopped")
+    return EXIT_INTERRUPTED if stop.last_signal == signal.SIGINT else EXIT_FINISHED
+
+
+def _settings(options: argparse.Namespace, timing: Timing) -> Settings:
+    python = options.python
+    if "/" in python:
+        # Not resolved: the python of a virtual environment is a link, and is told by its place.
+        python = str(Path(python).expanduser().absolute())
+    return Settings(
+        server=options.server.rstrip("/"),
+        backend=options.backend,
+        workdir=Path(options.workdir).expanduser(),
+        python=python,
+        once=options.once,
+        keep=options.keep,
+        timing=timing,
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="potato-ray training agent",
+        description="Ask a server for jobs, run them on this machine, and send home what comes of them. "
+        "The token is read from POTATO_TRAINING_TOKEN or from a file.",
+    )
+    add = parser.add_argument
+    add("--server", required=True, metavar="URL", help="the server, such as http://HOST:8000")
+    add("--backend", required=True, metavar="NAME", help="the backend that the token was made for")
+    add("--token-file", type=Path, metavar="FILE", help="holds the token; readable by you alone")
+    add("--python", default=sys.executable, metavar="INTERPRETER", help="runs the workers")
+    add("--once", action="store_true", help="end after one job")
+    add("--workdir", default=DEFAULT_WORKDIR, metavar="DIR", help=f"default {DEFAULT_WORKDIR}")
+    add("--keep", action="store_true", help="keep each job's bundle and logs, too")
+    add("--ca-file", type=Path, metavar="FILE", help="certificates to trust, in PEM")
+    add("--slurm-config", type=Path, metavar="FILE", help="not in this version")
+    return parser

@@ -1,0 +1,232 @@
+"""The agent as a process: signals, exit codes, what its start costs, what it refuses."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from agent_at_work import AgentToKill, offer
+from protocol_server import HANG, ProtocolServer
+
+from potato_ray.agent.command_line import main
+from potato_ray.agent.stop_request import StopRequest
+from potato_ray.job.folder import JobFolder
+from potato_ray.job.processes import is_alive
+
+Start = Callable[[], AgentToKill]
+REPOSITORY = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def process(server: ProtocolServer, tmp_path: Path) -> Iterator[Start]:
+    """Starts the command as a process of its own."""
+    started: list[AgentToKill] = []
+
+    def start() -> AgentToKill:
+        started.append(AgentToKill(server, tmp_path / "work"))
+        return started[-1]
+
+    yield start
+    for agent in started:
+        agent.kill()
+
+
+def folder(tmp_path: Path) -> JobFolder:
+    return JobFolder(tmp_path / "work" / "jobs" / "run-1.1")
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130), (signal.SIGHUP, 0)])
+def test_an_idle_agent_ends_at_the_first_signal(
+    server: ProtocolServer, process: Start, number: int, code: int
+) -> None:
+    agent = process()
+    server.wait_for(lambda: server.claims)
+    ended, said = agent.end(number, within_s=2.0)
+    assert ended == code
+    assert said.splitlines()[-1].endswith("stopped")
+
+
+def test_at_the_first_signal_the_job_in_hand_is_finished(
+    server: ProtocolServer, process: Start, tmp_path: Path
+) -> None:
+    told = offer(server, tmp_path, "wait")
+    agent = process()
+    server.wait_for(lambda: len(told.events) >= 5)
+    agent.process.send_signal(signal.SIGTERM)
+    time.sleep(0.3)
+    (folder(tmp_path).path / "go").touch()
+    code, said = agent.end()
+    assert code == 0
+    assert told.result is not None
+    assert told.result["exit"]["code"] == 0
+    assert "a second signal cancels it" in said
+    assert len(server.claims) == 1
+
+
+def test_at_the_second_signal_the_job_is_cancelled_and_told(
+    server: ProtocolServer, process: Start, tmp_path: Path
+) -> None:
+    told = offer(server, tmp_path, "wait")
+    agent = process()
+    server.wait_for(lambda: len(told.events) >= 5)
+    processes = folder(tmp_path).read_processes()
+    assert processes is not None
+    code, _ = agent.end(signal.SIGTERM, signal.SIGTERM)
+    assert code == 0
+    assert told.result is not None
+    assert told.result["exit"]["reason"] == "cancelled"
+    assert told.result["failure"]["code"] == "killed"
+    assert not is_alive(processes.worker)
+
+
+def test_at_the_second_signal_a_download_is_ended_and_told(
+    server: ProtocolServer, process: Start, tmp_path: Path
+) -> None:
+    told = offer(server, tmp_path)
+    server.order("bundle", HANG)
+    agent = process()
+    server.wait_for(lambda: "bundle" in server.requests)
+    agent.end(signal.SIGTERM, signal.SIGTERM, within_s=3.0)
+    assert told.result is not None
+    assert told.result["failure"]["code"] == "killed"
+
+
+def test_at_the_second_signal_an_end_that_cannot_be_told_is_left_to_the_next_agent(
+    server: ProtocolServer, process: Start, tmp_path: Path
+) -> None:
+    told = offer(server, tmp_path)
+    server.order("result", *[HANG] * 3)
+    agent = process()
+    server.wait_for(lambda: "result" in server.requests)
+    code, said = agent.end(signal.SIGTERM, signal.SIGTERM, within_s=4.0)
+    assert code == 0
+    assert "the next agent here tells it" in said
+    assert told.result is None
+    server.forget_orders()
+    process()
+    server.wait_for(lambda: told.result)
+
+
+def test_another_protocol_ends_the_process_with_its_own_code(server: ProtocolServer, process: Start) -> None:
+    server.version = "2"
+    code, said = process().end()
+    assert code == 3
+    assert "version 1" in said
+    assert "version 2" in said
+
+
+def test_a_second_agent_in_the_same_folder_is_refused_with_the_pid_of_the_first(
+    server: ProtocolServer, process: Start
+) -> None:
+    first = process()
+    server.wait_for(lambda: server.claims)
+    code, said = process().end()
+    assert code == 1
+    assert f"process {first.process.pid}" in said
+
+
+def test_the_token_is_nowhere_but_in_the_requests(
+    server: ProtocolServer, process: Start, tmp_path: Path
+) -> None:
+    told = offer(server, tmp_path, "wait")
+    agent = process()
+    server.wait_for(lambda: len(told.events) >= 5)
+    processes = folder(tmp_path).read_processes()
+    assert processes is not None
+    for pid in (processes.launcher.pid, processes.worker.pid, agent.process.pid):
+        assert server.token not in Path(f"/proc/{pid}/cmdline").read_text("utf-8", "replace")
+    for pid in (processes.launcher.pid, processes.worker.pid):
+        assert server.token not in Path(f"/proc/{pid}/environ").read_text("utf-8", "replace")
+    (folder(tmp_path).path / "go").touch()
+    _, said = agent.end(signal.SIGTERM)
+    assert server.token not in said
+    assert told.lease not in said
+    for path in (tmp_path / "work").rglob("*"):
+        assert not path.is_file() or server.token.encode() not in path.read_bytes()
+
+
+def run(*arguments: str, module: str = "potato_ray.agent") -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if name != "POTATO_TRAINING_TOKEN"}
+    return subprocess.run(
+        [sys.executable, *(["-m", module] if module else []), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        env=environment,
+        cwd=REPOSITORY,
+        check=False,
+    )
+
+
+def test_help_and_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--help").stdout.startswith("usage: potato-ray training agent")
+    assert run().returncode == 2
+
+
+def test_the_command_line_of_the_package_takes_the_same_options() -> None:
+    command = "from potato_ray.cli import main; main()"
+    told = run("-c", command, "training", "agent", "--help", module="")
+    assert told.returncode == 0
+    assert "--token-file" in told.stdout
+    missing = run("-c", command, "training", "agent", "--server", "http://127.0.0.1:9", module="")
+    assert missing.returncode == 2
+    assert "--backend" in missing.stderr
+
+
+def test_slurm_is_not_in_this_version(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--server", "http://127.0.0.1:9", "--backend", "far", "--slurm-config", "slurm.json"]
+    assert main(options) == 2
+    assert "not in this version" in capsys.readouterr().err
+
+
+def test_without_a_token_it_says_where_to_put_it(tmp_path: Path) -> None:
+    told = run("--server", "http://127.0.0.1:9", "--backend", "far", "--workdir", str(tmp_path / "work"))
+    assert told.returncode == 1
+    assert "POTATO_TRAINING_TOKEN" in told.stderr
+    assert not (tmp_path / "work").exists()
+
+
+def test_an_interpreter_that_is_not_there_is_said_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("POTATO_TRAINING_TOKEN", "prt_x")
+    options = ["--server", "http://127.0.0.1:9", "--backend", "far", "--workdir", str(tmp_path)]
+    assert main([*options, "--python", "/nowhere/python"]) == 1
+    assert "/nowhere/python" in capsys.readouterr().err
+
+
+@pytest.fixture(autouse=True)
+def signals_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command in this process leaves our signals alone."""
+    monkeypatch.setattr(StopRequest, "install", lambda self: None)
+
+
+def test_the_start_is_quick_and_small(server: ProtocolServer, tmp_path: Path) -> None:
+    program = """
+import os, sys, time
+from potato_ray.agent import command_line
+from potato_ray.agent.loop import Agent
+from potato_ray.job.processes import high_water_mb
+Agent._next_job = lambda self: self.stop.ask()
+code = command_line.main(sys.argv[1:])
+print(high_water_mb(os.getpid()), time.process_time(), *sys.modules)
+"""
+    options = ["--server", server.url, "--backend", "far", "--workdir", str(tmp_path / "work")]
+    told = subprocess.run(
+        [sys.executable, "-S", "-c", program, *options],
+        env={"PYTHONPATH": str(REPOSITORY), "POTATO_TRAINING_TOKEN": server.token},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+    megabytes, seconds, *modules = told.stdout.split()
+    assert float(megabytes) < 30
+    assert float(seconds) < 0.3
+    assert not {"ray", "numpy", "typer", "asyncio", "sklearn"} & set(modules)
