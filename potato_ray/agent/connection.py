@@ -83,11 +83,12 @@ class ServerConnection:
         events: Sequence[Mapping[str, Any]],
         notes: Sequence[Mapping[str, Any]],
         alive: bool,
+        stop: Stop | None = None,
     ) -> dict[str, Any]:
-        """Tell the job's next events, and that it is in hand."""
+        """Tell the job's next events, and that it is in hand; `alive`: a worker lives."""
         body = {"first_seq": first_seq, "events": list(events), "notes": list(notes), "alive": alive}
         path = protocol.job_path(job.run_id, "progress")
-        return body_of(self._ask("POST", path, body, job), self.shown, (self._token, job.lease))
+        return body_of(self._ask("POST", path, body, job, stop=stop), self.shown, (self._token, job.lease))
 
     def put_predictions(
         self,
@@ -102,9 +103,9 @@ class ServerConnection:
             where = protocol.job_path(job.run_id, "predictions")
             self._ask("PUT", where, upload, job, patient=Patient(self._pace_s), stop=stop)
 
-    def result(self, job: ClaimedJob, body: Mapping[str, Any]) -> dict[str, Any]:
+    def result(self, job: ClaimedJob, body: Mapping[str, Any], stop: Stop | None = None) -> dict[str, Any]:
         """Tell how the job ended."""
-        answer = self._ask("POST", protocol.job_path(job.run_id, "result"), body, job)
+        answer = self._ask("POST", protocol.job_path(job.run_id, "result"), body, job, stop=stop)
         return answer.body or {}
 
     def fetch(
