@@ -12,6 +12,7 @@ from run_history import RUNS, fail, succeed, wait
 from potato_ray.server.openapi import NEEDS
 
 A = "/admin/training/api"
+AGENTS = "/api/training"
 ROUTES = {
     ("get", f"{A}/trainers"): "list_trainers",
     ("get", f"{A}/schemas"): "list_schemas",
@@ -64,7 +65,8 @@ def test_operation_ids_are_unique(document) -> None:
 def test_every_operation_below_training_says_what_configuration_it_needs(document) -> None:
     found = {key: each.get("x-potato-requires-config") for key, each in operations(document)}
     for (method, path), needs in found.items():
-        assert needs == (NEEDS if path.startswith("/admin/training") else None), (method, path)
+        ours = path.startswith(("/admin/training", "/api/training"))
+        assert needs == (NEEDS if ours else None), (method, path)
 
 
 def test_every_operation_of_the_api_names_the_key_and_its_refusals(document) -> None:
@@ -77,8 +79,17 @@ def test_every_operation_of_the_api_names_the_key_and_its_refusals(document) -> 
         assert "422" not in operation["responses"]
 
 
+def test_agents_are_known_by_their_token_and_nobody_else_is(document) -> None:
+    found = {path: each["security"] for (_, path), each in operations(document) if path.startswith(AGENTS)}
+    register = found.pop(f"{AGENTS}/backends/{{name}}/register")
+    assert register == [{"AdminKey": []}, {"Session": []}]
+    assert len(found) == 7
+    assert all(each == [{"AgentToken": []}] for each in found.values())
+    assert document["components"]["securitySchemes"]["AgentToken"]["scheme"] == "bearer"
+
+
 def test_every_refusal_is_a_problem(document) -> None:
-    for key, operation in of_api(document).items():
+    for key, operation in operations(document):
         for status, answer in operation["responses"].items():
             if status >= "400":
                 assert list(answer["content"]) == ["application/problem+json"], (key, status)

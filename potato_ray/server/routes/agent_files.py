@@ -105,7 +105,7 @@ _serve(job_path("{run_id}", "bundle"), get_job_bundle, "get_job_bundle", "Fetch 
         "requestBody": {
             "required": True,
             "description": "predictions.jsonl; Content-Length and Potato-Ray-Sha256 go with it.",
-            "content": {"application/x-ndjson": {"schema": {"type": "string"}}},
+            "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
         }
     },
 )
