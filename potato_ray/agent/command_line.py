@@ -41,12 +41,14 @@ def _work(options: argparse.Namespace, timing: Timing, stop: StopRequest, voice:
     from potato_ray.agent.errors import AgentError, ProtocolMismatch
     from potato_ray.agent.loop import Agent
     from potato_ray.agent.machine import python_version
+    from potato_ray.agent.privacy import hide_memory
     from potato_ray.agent.server_contact import contacts
     from potato_ray.agent.tokens import read_token
     from potato_ray.agent.workdir import Workdir
 
     try:
         # First of all: what is started from here on inherits an environment without it.
+        hide_memory()
         token = read_token(options.token_file)
         settings = _settings(options, timing)
         version = python_version(settings.python)

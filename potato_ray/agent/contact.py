@@ -9,7 +9,7 @@ from potato_ray.agent.code_store import CodeInUse
 from potato_ray.agent.held_job import HeldJob
 
 Told = Callable[[int, int], None]
-"""Is told how many bytes of how many have arrived."""
+"""Is told how many bytes of how many have moved."""
 
 
 class Contact(Protocol):
@@ -33,6 +33,6 @@ class Contact(Protocol):
 
     def progress(self, held: HeldJob, body: Mapping[str, Any]) -> Mapping[str, Any]: ...
 
-    def predictions(self, held: HeldJob, path: Path) -> None: ...
+    def predictions(self, held: HeldJob, path: Path, told: Told) -> None: ...
 
     def result(self, held: HeldJob, body: Mapping[str, Any]) -> None: ...

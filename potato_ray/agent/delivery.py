@@ -13,6 +13,7 @@ from potato_ray.agent.apart import Interrupted, apart
 from potato_ray.agent.contact import Contact
 from potato_ray.agent.errors import AgentError, Refused
 from potato_ray.agent.held_job import Failure, HeldJob
+from potato_ray.agent.job_document import MB
 from potato_ray.agent.job_end import count_events, result_of, succeeded
 from potato_ray.agent.patience import Patience
 from potato_ray.agent.protocol import GAP, STALE
@@ -26,7 +27,6 @@ DELIVERED, DROPPED, LEFT = "delivered", "dropped", "left"
 PREDICTIONS_MISSING = "predictions_missing"
 """409 on a result: the server has not got the predictions of this job whole."""
 TOO_LARGE = 413
-MB = 2**20
 
 
 class Delivery:
@@ -53,6 +53,7 @@ class Delivery:
         self._n_events = count_events(held.folder)
         self._uploaded = False
         self._began_at = clock()
+        self._trouble = ""
         self._in_vain = 0
         self._in_vain_since = 0.0
         self._told_twice_at: float | None = None
@@ -112,11 +113,15 @@ class Delivery:
 
     def _upload(self) -> None:
         path = self._held.folder.predictions
-        self._voice.say(f"sending the predictions, {path.stat().st_size / MB:.1f} MB")
-        self._relay.step("sending the predictions")
-        self._send(lambda: self._contact.predictions(self._held, path))
+        n_bytes = path.stat().st_size
+        self._voice.say(f"sending the predictions, {n_bytes / MB:.1f} MB")
+        self._relay.moving("sending the predictions", 0, n_bytes)
+        self._send(lambda: self._contact.predictions(self._held, path, self._sent))
         self._uploaded = True
         self._progress()
+
+    def _sent(self, n_bytes: int, of_bytes: int) -> None:
+        self._relay.moving("sending the predictions", n_bytes, of_bytes)
 
     def _send(self, work: Callable[[], None]) -> None:
         apart(work, self._is_unwanted, self._timing.look_every_s, self._contact.let_go)
@@ -128,7 +133,9 @@ class Delivery:
             # The server is there, and yet it does not take it.
             self._in_vain_since = self._in_vain_since if self._in_vain else self._clock()
             self._in_vain += 1
-        self._voice.say(f"the end of the job is not with the server yet: {failure}")
+        if str(failure) != self._trouble:
+            self._voice.say(f"the end of the job is not with the server yet: {failure}")
+        self._trouble = str(failure)
 
     def _understood(self, refused: Refused) -> bool:
         """Do what a refusal asks for; always True."""
@@ -166,7 +173,12 @@ class Delivery:
         return bool(self._relay.over) or self._has_to_leave() or self._is_alone()
 
     def _has_to_leave(self) -> bool:
-        """Told to stop twice: a last try takes some seconds; told three times: none."""
+        """Whether another agent has to tell it: this one cannot, or was told to stop twice.
+
+        A last try takes some seconds then; told three times, there is none.
+        """
+        if self._relay.mismatch is not None:
+            return True
         if not self._stop.cancel:
             return False
         now = self._clock()

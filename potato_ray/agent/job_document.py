@@ -9,6 +9,7 @@ from typing import Any, Mapping
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
 _DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 MB = 2**20
+"""What people are told as MB."""
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from potato_ray.agent.contact import Contact
 from potato_ray.agent.delivery import DELIVERED, DROPPED, LEFT, Delivery
 from potato_ray.agent.errors import AgentError
 from potato_ray.agent.held_job import Failure, HeldJob
+from potato_ray.agent.job_document import MB
 from potato_ray.agent.job_end import succeeded
 from potato_ray.agent.launching import NotLaunched, launch
 from potato_ray.agent.lease_keeper import LeaseKeeper
@@ -37,8 +38,6 @@ __all__ = ["DELIVERED", "DROPPED", "LEFT", "JobRun"]
 
 T = TypeVar("T")
 
-MB = 10**6
-STEP_EVERY_S = 1.0
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -67,18 +66,22 @@ class JobRun:
         self.judge = Judge(held, self.relay, stop, settings.host)
         self._cancelled_at: float | None = None
         self._grace_s = held.job.grace_s
-        self._told_at = 0.0
 
     def run(self) -> str:
-        """DELIVERED: the server has the end. DROPPED: it wants none. LEFT: the next agent has to tell it."""
+        """DELIVERED: the server has the end. DROPPED: it wants none. LEFT: the next agent has to tell it.
+
+        Raises ProtocolMismatch where this agent cannot tell it; the next one can.
+        """
         with self.relay:
             try:
                 self._to_its_end()
-            except (NotLaunched, AgentError, OSError, ValueError) as error:
+            except Exception as error:  # noqa: BLE001 - whatever it is, nothing runs on and the server is told
                 self._fail(self._met(error))
                 self._end_worker()
             delivery = Delivery(self.held, self.relay, self._connect(), self._stop, self.settings, self.voice)
             end = delivery.run()
+        if end == LEFT and self.relay.mismatch is not None:
+            raise self.relay.mismatch
         self._clear_up(end)
         return end
 
@@ -101,6 +104,7 @@ class JobRun:
 
     def _prepare(self) -> CodeInUse:
         """Fetch what is not there yet; the code, in use. Raises Interrupted, AgentError, OSError."""
+        self.relay.step("fetching the code")
         code = self._apart(lambda: self._contact.code(self.held))
         try:
             self._prepare_folder()
@@ -111,16 +115,14 @@ class JobRun:
 
     def _prepare_folder(self) -> None:
         if not self.folder.bundle.exists():
-            megabytes = self.held.job.bundle.n_bytes / MB
-            self.voice.say(f"downloading the bundle, {megabytes:.1f} MB")
+            n_bytes = self.held.job.bundle.n_bytes
+            self.voice.say(f"downloading the bundle, {n_bytes / MB:.1f} MB")
+            self._told(0, n_bytes)
             self._apart(lambda: self._contact.bundle(self.held, self._told))
         write_json(self.folder.spec, dict(self.held.job.spec))
 
     def _told(self, n_bytes: int, of_bytes: int) -> None:
-        now = time.monotonic()
-        if now - self._told_at >= STEP_EVERY_S:
-            self._told_at = now
-            self.relay.step(f"downloading the bundle, {n_bytes / MB:.0f} of {of_bytes / MB:.0f} MB")
+        self.relay.moving("downloading the bundle", n_bytes, of_bytes)
 
     def _apart(self, work: Callable[[], T]) -> T:
         return apart(work, self._is_unwanted, self.timing.look_every_s, self._contact.let_go)
@@ -219,7 +221,7 @@ class JobRun:
         try:
             if self._follower.state() == ALIVE:
                 self._follow()
-        except (OSError, ValueError) as error:
+        except Exception as error:  # noqa: BLE001 - what can be told is told all the same
             self.voice.say(f"the job's folder cannot be read: {error}")
 
     def _met(self, error: Exception) -> Failure:
@@ -232,7 +234,7 @@ class JobRun:
         if isinstance(error, OSError) and error.errno in _FULL:
             where = f"The disk is full where the agent keeps its jobs: {self.settings.workdir}."
             return Failure("backend_failed", self._here(where), "Free some space there and start again.")
-        said = f"The agent could not work in {self.settings.workdir}: {error}."
+        said = f"The agent could not work in {self.settings.workdir}: {type(error).__name__}: {error}."
         return Failure(
             "backend_failed", self._here(said), "Look at that folder and its disk, then start again."
         )

@@ -105,7 +105,7 @@ class Agent:
             body = apart(
                 lambda: contact.claim(lease, self.timing.long_poll_s),
                 lambda: self.stop.finish,
-                self.timing.look_every_s,
+                self.timing.idle_look_s,
                 contact.let_go,
             )
         except Interrupted:

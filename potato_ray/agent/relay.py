@@ -15,9 +15,9 @@ from typing import Any, Callable, Mapping
 
 from potato_ray.agent.batches import Batch, Batches
 from potato_ray.agent.contact import Contact
-from potato_ray.agent.errors import AgentError, Refused, WrongToken
+from potato_ray.agent.errors import AgentError, ProtocolMismatch, Refused, WrongToken
 from potato_ray.agent.held_job import HeldJob
-from potato_ray.agent.job_document import seconds
+from potato_ray.agent.job_document import MB, seconds
 from potato_ray.agent.patience import Patience
 from potato_ray.agent.protocol import GAP, STALE
 from potato_ray.agent.settings import Timing
@@ -30,6 +30,7 @@ UNREADABLE = frozenset({400, 413, 422})
 MOST_NOTES = 50
 """That wait; a server takes more in one request."""
 JOIN_S = 2.0
+MOVING_EVERY_S = 1.0
 
 
 class Relay:
@@ -49,6 +50,8 @@ class Relay:
         """The server wants the job cancelled, within so many seconds; None: it does not."""
         self.over = ""
         """Why the server has let go of this job; "" while it has not."""
+        self.mismatch: ProtocolMismatch | None = None
+        """Why this agent and the server, as it is at present, cannot talk."""
         self.full = ""
         """Why the server takes no more events of this job; "" while it does."""
         self.confirmed = 0
@@ -71,6 +74,7 @@ class Relay:
         self._next_at = self._due_at = clock()
         self._heard_at = clock()
         self._missing = False
+        self._moved_at = clock()
         self._thread = threading.Thread(target=self._run, name=f"relay of {held.job.run_id}", daemon=True)
 
     def __enter__(self) -> Relay:
@@ -101,6 +105,15 @@ class Relay:
             waiting = [note for note in self._notes if note["kind"] != "step"]
             self._notes = [*waiting, {"kind": "step", "step": words}]
 
+    def moving(self, what: str, n_bytes: int, of_bytes: int) -> None:
+        """A step that says how much of something has moved; at most once a second, and at the begin."""
+        now = self._clock()
+        if n_bytes and now - self._moved_at < MOVING_EVERY_S:
+            return
+        self._moved_at = now
+        amount = f", {n_bytes / MB:.0f} of {of_bytes / MB:.0f} MB" if of_bytes >= MB else ""
+        self.step(what + amount)
+
     def log(self, words: str, level: str = "info") -> None:
         """A line in the run's log."""
         with self._notes_lock:
@@ -123,14 +136,21 @@ class Relay:
 
     def _run(self) -> None:
         while not self._end.is_set() and not self.over:
-            hurried = self._awake.wait(self._look_every_s)
-            self._awake.clear()
-            now = self._clock()
-            if now < self._next_at and not (hurried and not self._missing):
-                continue
-            batch = self._next_batch()
-            if batch.events or self._notes or hurried or now >= self._due_at:
-                self._tell(batch)
+            try:
+                self._look()
+            except Exception as failure:  # noqa: BLE001 - this thread must not die: it says that we live
+                self._missed(failure)
+
+    def _look(self) -> None:
+        """Tell what there is to tell, if it is time."""
+        hurried = self._awake.wait(self._look_every_s)
+        self._awake.clear()
+        now = self._clock()
+        if now < self._next_at and not (hurried and not self._missing):
+            return
+        batch = self._next_batch()
+        if batch.events or self._notes or hurried or now >= self._due_at:
+            self._tell(batch)
 
     def _next_batch(self) -> Batch:
         if self.full:
@@ -183,6 +203,7 @@ class Relay:
         if self._missing:
             self._voice.say(f"the server answers again, after {now - self._heard_at:.0f} s")
         self._missing = False
+        self.mismatch = None
         self._patience.success()
         self._heard_at = now
         self._next_at = now + wait_s
@@ -206,5 +227,6 @@ class Relay:
             if isinstance(failure, WrongToken):
                 self._voice.say("the token was replaced or withdrawn: start this agent with the new one")
         self._missing = True
+        self.mismatch = failure if isinstance(failure, ProtocolMismatch) else None
         wait_s = self._patience.next_wait_s(getattr(failure, "retry_after_s", None))
         self._next_at = self._due_at = self._clock() + wait_s

@@ -90,8 +90,8 @@ class ServerContact:
             held, body["first_seq"], body["events"], body["notes"], body["alive"]
         )
 
-    def predictions(self, held: HeldJob, path: Path) -> None:
-        self._connection.put_predictions(held, path, stop=self._stop)
+    def predictions(self, held: HeldJob, path: Path, told: Told) -> None:
+        self._connection.put_predictions(held, path, on_sent=told, stop=self._stop)
 
     def result(self, held: HeldJob, body: Mapping[str, Any]) -> None:
         self._connection.result(held, body)

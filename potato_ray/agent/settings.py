@@ -24,6 +24,8 @@ class Timing:
     """After a 401: a person has to act first."""
     look_every_s: float = 0.05
     """At the job folder, and at whether the agent is to stop."""
+    idle_look_s: float = 0.25
+    """At whether the agent is to stop, while it waits for a job."""
     tell_every_s: float = 0.2
     """The least time between two progress requests."""
     silent_at_most_s: float = 5.0
