@@ -16,6 +16,7 @@ from private_authority import PrivateAuthority
 from wire_server import WireServer
 
 import potato_ray
+from potato_ray.agent.line import SLICE_S
 
 ROOT = Path(potato_ray.__file__).parents[1]
 IMPORT_ALL = """
@@ -42,6 +43,7 @@ class Job(NamedTuple):
 
 url, ca_file, folder, sha256, n_bytes = sys.argv[1:]
 connection = ServerConnection(url, "prt_token", ca_file=ca_file)
+assert connection.claim("11", 5, {}, threading.Event()) is None
 archive = Path(folder) / "bundle.tar.gz"
 source = Source("/api/training/jobs/run-1/bundle", sha256, int(n_bytes), "bundle")
 download(connection, source, archive, patience=Patience(threading.Event(), first_s=0.01), job=Job())
@@ -86,7 +88,9 @@ def test_a_bundle_comes_over_tls_and_predictions_go_back(tmp_path, cuts):
     content = os.urandom(500_000)
     file = wire.File(bundle(content), *cuts)
     authority = PrivateAuthority(tmp_path)
-    answers = [file] * (1 + len(cuts)) + [wire.json_of({}), wire.json_of({"cancel": True})]
+    # Longer than a wait that looks whether to stop takes.
+    poll = wire.late(2.5 * SLICE_S, wire.giving(204))
+    answers = [poll, *[file] * (1 + len(cuts)), wire.json_of({}), wire.json_of({"cancel": True})]
     with WireServer(*answers, tls=authority.context) as server:
         arguments = [str(authority.ca_file), str(tmp_path), file.sha256, str(len(file.content))]
         ended = python38(FETCH, server.url, *arguments)

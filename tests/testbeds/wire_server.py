@@ -1,6 +1,6 @@
 """The other end of an agent's connection: a real HTTP server that answers as it is told, faults included.
 
-    with WireServer(answers.json({"cancel": False}), answers.HANG) as server: ...
+    with WireServer(wire.json_of({"cancel": False}), wire.hang) as server: ...
 
 An answer is a function of the request's handler; the last one is given again and again.
 """
@@ -152,6 +152,16 @@ def hang(handler: Handler) -> None:
 def hang_up(handler: Handler) -> None:
     """The end of the connection instead of an answer."""
     handler.cut()
+
+
+def late(seconds: float, answer: Answer) -> Answer:
+    """An answer that lets the client wait."""
+
+    def give(handler: Handler) -> None:
+        handler.server_bed.end.wait(seconds)
+        answer(handler)
+
+    return give
 
 
 def drip(handler: Handler) -> None:
