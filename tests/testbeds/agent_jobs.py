@@ -6,7 +6,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from potato_ray.job.folder import write_json
+from potato_ray.job.folder import read_json, write_json
 from potato_ray.mirror.folder import ClaimNote, MirrorFolder
 from potato_ray.shipping.bundle_archive import pack_bundle
 from potato_ray.shipping.code_archive import code_archive
@@ -29,11 +29,12 @@ def claimed(folder: Path, attempt: int = 1, lease: str = LEASE, agent: dict[str,
 
 
 def handed_over(folder: Path, state_dir: Path, run_id: str, backend: str, attempt: int = 1) -> dict[str, Any]:
-    """The folder of a run whose job can be fetched; the job."""
+    """The folder of a run whose job can be fetched, with its own bundle and spec or made-up ones; the job."""
     mirror = MirrorFolder(folder)
-    mirror.bundle.mkdir(parents=True, exist_ok=True)
-    (mirror.bundle / "manifest.json").write_text("{}", "utf-8")
-    (mirror.bundle / "train.jsonl").write_text('{"instance_id": "a"}\n' * 5000, "utf-8")
+    if not mirror.bundle.exists():
+        mirror.bundle.mkdir(parents=True)
+        (mirror.bundle / "manifest.json").write_text("{}", "utf-8")
+        (mirror.bundle / "train.jsonl").write_text('{"instance_id": "a"}\n' * 5000, "utf-8")
     bundle = pack_bundle(mirror.bundle, mirror.bundle_archive)
     code = code_archive(state_dir)
     job = {
@@ -41,7 +42,7 @@ def handed_over(folder: Path, state_dir: Path, run_id: str, backend: str, attemp
         "run_id": run_id,
         "attempt": attempt,
         "backend": backend,
-        "spec": {"v": 1, "run_id": run_id, "attempt": attempt},
+        "spec": read_json(mirror.spec) or {"v": 1, "run_id": run_id, "attempt": attempt},
         "bundle": {"sha256": bundle.sha256, "bytes": bundle.n_bytes},
         "code": {"sha256": code.sha256, "bytes": code.n_bytes},
         "grace_seconds": 20.0,
