@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from potato_ray.agent import command, protocol
+from potato_ray.agent import command_line as command
+from potato_ray.agent import protocol
 from potato_ray.agent.settings import DEFAULT_WORKDIR
 from potato_ray.backends.agent_check import NO_TOKEN, NOBODY
 from potato_ray.backends.agent_following import LATE_SHARE
