@@ -8,7 +8,6 @@ Whatever is sent again changes nothing, and is answered as the first time.
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import json
 import threading
@@ -55,7 +54,7 @@ class Mirror:
         self._holder: Holder | None = None
         self._events = Lines(self.folder.events)
         self._notes = Lines(self.folder.notes)
-        self._noted = b""
+        self._noted: tuple[int, frozenset[bytes]] = (0, frozenset())
         self.upload_number = 0
         """Of the upload of predictions that was begun last; one of a lower number has been replaced."""
 
@@ -122,15 +121,15 @@ class Mirror:
         self._events.append(fresh)
 
     def _note(self, report: Progress) -> None:
-        """Notes have no numbers: a report that comes twice in a row brings its notes once."""
-        if not report.notes:
-            return
-        digest = hashlib.sha256(b"\n".join((b"%d" % report.first_seq, *report.notes))).digest()
-        if digest != self._noted:
+        """Notes have no numbers: those that come again with the same events were lost on the way back."""
+        before = self._noted[1] if self._noted[0] == report.first_seq else frozenset()
+        fresh = [note for note in report.notes if note not in before]
+        if fresh:
             self._notes.look()
             if self._notes.n_bytes < MAX_NOTES_BYTES:
-                self._notes.append(report.notes)
-            self._noted = digest
+                self._notes.append(fresh)
+        if report.notes:
+            self._noted = (report.first_seq, frozenset(report.notes))
 
     def end(self, result: Result) -> None:
         """Keep the end of the job; result.json, written last, says that all of it is there. While it is held.
@@ -163,7 +162,7 @@ class Mirror:
         if _whose(path) != asdict(holder):
             self.folder.forget_sent()
             write_json(path, asdict(holder))
-        self._holder, self._noted = holder, b""
+        self._holder, self._noted = holder, (0, frozenset())
         self.upload_number += 1
 
 

@@ -118,12 +118,14 @@ def test_each_good_request_is_a_heartbeat_that_says_whether_a_worker_lives(folde
     assert (folder / "heartbeat").stat().st_mtime_ns > first
 
 
-def test_a_report_that_comes_twice_brings_its_notes_once(folder) -> None:
+def test_notes_whose_answer_was_lost_are_kept_once(folder) -> None:
     mirror = Mirror(folder)
-    for step in ("40 of 200 MB", "40 of 200 MB", "80 of 200 MB"):
-        send(mirror, 0, notes=[{"kind": "step", "step": step}])
+    for steps in (["40 of 200 MB"], ["40 of 200 MB"], ["40 of 200 MB", "80 of 200 MB"], []):
+        send(mirror, 0, notes=[{"kind": "step", "step": step} for step in steps])
+    send(mirror, 0, 1, notes=[])
+    send(mirror, 1, notes=[{"kind": "step", "step": "80 of 200 MB"}])
     lines = (folder / "notes.jsonl").read_text().splitlines()
-    assert [json.loads(line)["step"] for line in lines] == ["40 of 200 MB", "80 of 200 MB"]
+    assert [json.loads(line)["step"] for line in lines] == ["40 of 200 MB", "80 of 200 MB", "80 of 200 MB"]
 
 
 def test_events_without_end_are_refused(folder, monkeypatch) -> None:
