@@ -7,17 +7,15 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
-from whole_runs import OpenSession
+from whole_runs import MakeProject, OpenSession, projects
 
 from potato_ray.actors.embedded import EmbeddedRay
 from potato_ray.actors.session import Session
-from potato_ray.config import ProjectConfig, load
+from potato_ray.config import ProjectConfig
 from potato_ray.trainers import registry
 
 PROJECTS = Path(__file__).parent.parent / "projects"
@@ -40,23 +38,10 @@ def rehearsal_trainers() -> Iterator[None]:
 
 
 @pytest.fixture
-def make_project() -> Iterator[Callable[..., ProjectConfig]]:
+def make_project() -> Iterator[MakeProject]:
     """Copies a project to a short path and sets keys of its model_training."""
-    folders: list[Path] = []
-
-    def make(name: str = "review-sentiment", **training: Any) -> ProjectConfig:
-        folder = Path(tempfile.mkdtemp(prefix="prt-", dir="/tmp"))
-        folders.append(folder)
-        shutil.copytree(PROJECTS / name, folder / "p")
-        path = folder / "p" / "config.yaml"
-        body = yaml.safe_load(path.read_text("utf-8"))
-        body["model_training"].update(training)
-        path.write_text(yaml.safe_dump(body, allow_unicode=True), "utf-8")
-        return load(path)
-
-    yield make
-    for folder in folders:
-        shutil.rmtree(folder, ignore_errors=True)
+    with projects() as make:
+        yield make
 
 
 class SharedRay:

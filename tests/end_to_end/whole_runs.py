@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import shutil
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
+import yaml
+
 from potato_ray.actors.session import Session
-from potato_ray.config import ProjectConfig
+from potato_ray.config import ProjectConfig, load
 from potato_ray.job.folder import JobFolder
 from potato_ray.registry.reading import RegistryReader
 from potato_ray.registry.runs import Run
@@ -17,6 +23,27 @@ from potato_ray.starting import StartRequest
 MakeProject = Callable[..., ProjectConfig]
 OpenSession = Callable[[ProjectConfig], Session]
 DEADLINE_S = 30.0
+PROJECTS = Path(__file__).parent.parent / "projects"
+
+
+@contextlib.contextmanager
+def projects() -> Iterator[MakeProject]:
+    """Copies projects to short paths, sets keys of their model_training, and removes them in the end."""
+    folders: list[Path] = []
+
+    def make(name: str = "review-sentiment", **training: Any) -> ProjectConfig:
+        folder = Path(tempfile.mkdtemp(prefix="prt-", dir="/tmp"))
+        folders.append(folder)
+        shutil.copytree(PROJECTS / name, folder / "p")
+        path = folder / "p" / "config.yaml"
+        body = yaml.safe_load(path.read_text("utf-8"))
+        body["model_training"].update(training)
+        path.write_text(yaml.safe_dump(body, allow_unicode=True), "utf-8")
+        return load(path)
+
+    yield make
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def reader_of(config: ProjectConfig) -> RegistryReader:
