@@ -13,7 +13,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from potato_ray.agent.protocol import PREFIX, VERSION, VERSION_HEADER
-from potato_ray.server.origins import SAFE_METHODS
+from potato_ray.server.origins import SAFE_METHODS, header_values
 
 SMALL_BYTES, AT_ONCE_S = 64 * 1024, 0.25
 """A body that is so small and there so soon is passed over before the answer; the connection goes on."""
@@ -31,19 +31,22 @@ class AgentWire:
         if scope["type"] != "http" or not scope["path"].startswith(f"{PREFIX}/"):
             await self.app(scope, receive, send)
             return
-        exchange = _Exchange(receive, send, has_body=scope["method"] not in SAFE_METHODS)
+        exchange = _Exchange(receive, send, scope)
         await self.app(scope, exchange.receive, exchange.send)
 
 
 class _Exchange:
     """One request, whose answer may be complete before its body is."""
 
-    def __init__(self, receive: Receive, send: Send, *, has_body: bool) -> None:
+    def __init__(self, receive: Receive, send: Send, scope: Scope) -> None:
         self._receive = receive
         self._send = send
-        self._unread = has_body
+        self._unread = scope["method"] not in SAFE_METHODS
+        # Whoever waits for "100 Continue" gets it with the first look at the body, and else sends none.
+        self._waits = any(each.lower() == "100-continue" for each in header_values(scope, "expect"))
 
     async def receive(self) -> Message:
+        self._waits = False
         message = await self._receive()
         if message["type"] == "http.disconnect" or not message.get("more_body", False):
             self._unread = False
@@ -53,6 +56,7 @@ class _Exchange:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
             headers[VERSION_HEADER] = str(VERSION)
+            self._unread = self._unread and not self._waits
             await self._pass_over(SMALL_BYTES, AT_ONCE_S)
             if self._unread:
                 headers["Connection"] = "close"

@@ -7,6 +7,7 @@ import json
 import socket
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from hashlib import sha256
 from typing import Any
 
 import httpx
@@ -115,6 +116,31 @@ def test_a_refusal_reaches_an_agent_that_is_still_sending(served) -> None:
     status, problem = answered(connection)
     assert (status, problem["error_code"]) == (413, "predictions_too_large")
     assert sent < size
+    connection.close()
+
+
+def test_an_agent_that_asks_first_is_refused_before_it_sends_anything(served) -> None:
+    calls = served.take()
+    headers = {**calls.job_headers, "Potato-Ray-Sha256": "0" * 64, "Content-Length": str(600 * MB)}
+    path = f"/api/training/jobs/{calls.run_id}/predictions"
+    connection = served.connect()
+    connection.sendall(head("PUT", path, headers, Expect="100-continue"))
+    status, problem = answered(connection)
+    assert (status, problem["error_code"]) == (413, "predictions_too_large")
+    connection.close()
+
+
+def test_an_agent_that_asks_first_and_may_send_is_told_to_go_on(served) -> None:
+    calls = served.take()
+    headers = {**calls.job_headers, "Potato-Ray-Sha256": sha256(LINES).hexdigest()}
+    path = f"/api/training/jobs/{calls.run_id}/predictions"
+    connection = served.connect()
+    connection.sendall(
+        head("PUT", path, headers, **{"Content-Length": str(len(LINES)), "Expect": "100-continue"})
+    )
+    assert connection.recv(1000).startswith(b"HTTP/1.1 100 ")
+    connection.sendall(LINES)
+    assert answered(connection) == (200, {"bytes": len(LINES)})
     connection.close()
 
 
