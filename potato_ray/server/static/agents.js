@@ -11,19 +11,27 @@ const viewOf = (backend) =>
 export const startCommand = (backend) => viewOf(backend)?.dataset.start ?? "";
 
 let taking = false;
+let again = false;
 
 /** Show the agents as they are now. */
 export async function takeAgents() {
-  if (taking || document.hidden || !document.getElementById("agents")) return;
+  if (document.hidden || !document.getElementById("agents")) return;
+  again = taking;
+  if (taking) return;
   taking = true;
   try {
-    const answer = await fetch(`${location.pathname}?limit=1`, { cache: "no-store" });
-    if (answer.ok) swap(new DOMParser().parseFromString(await answer.text(), "text/html"));
+    await take();
   } catch {
     // The page says elsewhere that the server cannot be reached; the next round tries again.
   } finally {
     taking = false;
   }
+  if (again) await takeAgents();
+}
+
+async function take() {
+  const answer = await fetch(`${location.pathname}?limit=1`, { cache: "no-store" });
+  if (answer.ok) swap(new DOMParser().parseFromString(await answer.text(), "text/html"));
 }
 
 /** @param {Document} fresh */
