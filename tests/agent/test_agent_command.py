@@ -151,6 +151,13 @@ def test_the_token_is_nowhere_but_in_the_requests(
         assert not path.is_file() or server.token.encode() not in path.read_bytes()
 
 
+def test_workers_cannot_look_into_the_agents_memory() -> None:
+    program = "import os; from potato_ray.agent.privacy import hide_memory; hide_memory()"
+    program += "; print(os.stat('/proc/self/environ').st_uid, os.getuid())"
+    owner, _ = run("-c", program, module="").stdout.split()
+    assert owner == "0"  # also where the agent is somebody else's process
+
+
 def run(*arguments: str, module: str = "potato_ray.agent") -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if name != "POTATO_TRAINING_TOKEN"}
     return subprocess.run(

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from agent_at_work import AgentAtWork, offer
 from protocol_server import HANG, LOST, RESET, ProtocolServer
 
+from potato_ray.agent.errors import ProtocolMismatch
+from potato_ray.agent.held_job import HeldJob
+from potato_ray.agent.job_document import JobDocument
+from potato_ray.agent.job_run import JobRun
 from potato_ray.job.processes import is_alive, marked
 
 Work = Callable[..., AgentAtWork]
@@ -197,6 +203,60 @@ def test_a_bundle_that_never_comes_whole_fails_the_run_in_words(
     assert told.result["failure"]["next_step"]
     assert server.requests.count("bundle") <= 5
     assert not agent.folder().path.exists()
+
+
+def test_a_disk_that_is_full_fails_the_run_in_words(
+    server: ProtocolServer, work: Work, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("potato_ray.agent.server_contact.unpack", full)
+    monkeypatch.setattr("potato_ray.agent.held_job.write_json", full)  # nor can it be noted
+    monkeypatch.setattr("potato_ray.agent.held_job.HeldJob.create", unwritten)
+    told = offer(server, tmp_path)
+    work().join()
+    assert told.result is not None
+    assert "disk is full" in told.result["failure"]["message"]
+
+
+def unwritten(jobs: Path, job: JobDocument, lease: str, server: str, backend: str) -> HeldJob:
+    """A job whose folder could just be made."""
+    (jobs / job.name / "artifacts").mkdir(parents=True)
+    return HeldJob(jobs / job.name, job, lease, server, backend)
+
+
+def test_trouble_that_nobody_thought_of_ends_the_worker_and_is_told(
+    server: ProtocolServer, work: Work, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(self: JobRun) -> None:
+        monkeypatch.undo()
+        raise RuntimeError("nobody thought of this")
+
+    monkeypatch.setattr(JobRun, "_watch", broken)
+    told = offer(server, tmp_path, "wait")
+    agent = work()
+    agent.join()
+    assert told.result is not None
+    assert "RuntimeError: nobody" in told.result["failure"]["message"]
+    assert told.result["exit"]["reason"] == "cancelled"
+
+
+def test_a_server_of_another_version_leaves_the_end_to_the_next_agent(
+    server: ProtocolServer, work: Work, tmp_path: Path
+) -> None:
+    told = offer(server, tmp_path, "wait")
+    agent = work()
+    server.wait_for(lambda: len(told.events) >= 5)
+    server.version = "2"
+    (agent.folder().path / "go").touch()
+    with pytest.raises(ProtocolMismatch):
+        agent.join()
+    assert (agent.folder().path / "held.json").exists()
+    server.version = "1"
+    work().join()
+    assert told.result is not None
+    assert told.result["exit"]["code"] == 0
 
 
 def test_an_interpreter_that_is_gone_fails_the_run_in_words(
