@@ -46,9 +46,9 @@ class Door:
         try:
             return await anyio.to_thread.run_sync(function, *args, limiter=self._threads)
         except Malformed as error:
-            raise _rejected(400, error) from error
+            raise rejected(400, error) from error
         except TooLarge as error:
-            raise _rejected(413, error) from error
+            raise rejected(413, error) from error
         except OSError as failure:
             raise ProjectUnwritable.because(failure, "The folder of the run") from failure
 
@@ -144,7 +144,8 @@ Speaking = Annotated[Agent, Depends(speaking_agent)]
 Job = Annotated[AgentJob, Depends(agent_job)]
 
 
-def _rejected(status: int, error: Malformed | TooLarge) -> Rejected:
+def rejected(status: int, error: Malformed | TooLarge) -> Rejected:
+    """What the mirror does not take, as an answer."""
     return Rejected(
         status, error.message, code=error.code, evidence=error.evidence, next_step=error.next_step
     )

@@ -12,6 +12,7 @@ import asyncio
 import json
 import multiprocessing
 import os
+import random
 import shutil
 import statistics
 import sys
@@ -80,8 +81,10 @@ async def ask(
 async def poll(port: int, token: str, number: int, statuses: list[int]) -> float:
     """Claim again and again; when there was a job, the time."""
     headers = {"Authorization": f"Bearer {token}", "Potato-Ray-Protocol": "1"}
-    body = {"lease": f"{number:032x}", "wait_s": 20 + number % 30, "agent": {"id": str(number), "host": "h"}}
+    body = {"lease": f"{number:032x}", "wait_s": 50.0, "agent": {"id": str(number), "host": "h"}}
     while True:
+        # Agents are started one by one, so they do not come back in step either.
+        body["wait_s"] = random.uniform(20, 50)
         status, _ = await ask(port, "POST", "/api/training/jobs/claim", headers, body)
         statuses.append(status)
         if status == 200:

@@ -14,6 +14,7 @@ from agent_jobs import handed_over
 from potato_ray.agent import protocol
 from potato_ray.job import event_log
 from potato_ray.mirror import mirror, reading
+from potato_ray.mirror.folder import MirrorFolder
 from potato_ray.mirror.reading import progress_of, result_of
 from potato_ray.server import agent_access, agent_claim, uploads
 from potato_ray.server.agent_claim import claim_of
@@ -141,3 +142,10 @@ def test_reports_and_results_of_the_page_are_taken() -> None:
 def test_the_answers_of_the_page_have_the_fields_of_answers(kind: str, fields: set[str]) -> None:
     (shown,) = examples(kind)
     assert set(shown) == fields
+
+
+def test_the_files_of_a_mirror_are_those_of_the_code(tmp_path) -> None:
+    folder = MirrorFolder(tmp_path)
+    ours = {name for name in vars(MirrorFolder) if isinstance(vars(MirrorFolder)[name], property)}
+    named = {getattr(folder, name).name for name in ours} | {"mirror.json", "heartbeat"}
+    assert set(re.findall(r"`([\w.]+)`", " ".join(row[0] for row in table("file")))) == named

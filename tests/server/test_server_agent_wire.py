@@ -83,6 +83,14 @@ def test_a_whole_job_over_a_real_connection(served) -> None:
     assert served.link.folder(calls.run_id).predictions.read_bytes() == LINES
 
 
+def test_agents_that_ask_and_report_are_seen_with_what_they_have_in_hand(served) -> None:
+    calls = served.take()
+    calls.progress()
+    wait_until(lambda: any(said["run_id"] == calls.run_id for _, said in served.link.seen))
+    backend, said = served.link.seen[-1]
+    assert (backend, said["host"], said["agent_id"]) == ("workstation", "ws1", "5f2a90c1d3e4b677")
+
+
 def test_an_agent_that_hangs_up_is_noticed(served) -> None:
     connection = served.connect()
     body = json.dumps({"lease": "a" * 32, "wait_s": 40, "agent": {"id": "a"}}).encode()

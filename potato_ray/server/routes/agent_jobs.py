@@ -11,9 +11,9 @@ from fastapi import APIRouter, Path, Request, Response
 
 from potato_ray.agent.protocol import CLAIM, MAX_PROGRESS_BYTES, PREFIX, job_path
 from potato_ray.agent_tokens import digest_of
-from potato_ray.mirror.refusals import EventsMissing
-from potato_ray.server.agent_claim import MAX_BYTES, claim_of
-from potato_ray.server.agent_door import AgentJob, Door, ItsDoor, Job, Speaking
+from potato_ray.mirror.refusals import EventsMissing, Malformed
+from potato_ray.server.agent_claim import MAX_BYTES, Claim, claim_of
+from potato_ray.server.agent_door import AgentJob, Door, ItsDoor, Job, Speaking, rejected
 from potato_ray.server.agent_taking import Taken, take_progress, take_result
 from potato_ray.server.openapi import json_body, problems
 from potato_ray.server.problems import answer
@@ -48,7 +48,7 @@ _PAGE = "docs/agent-protocol.md has the fields."
 )
 async def claim_job(door: ItsDoor, agent: Speaking, request: Request) -> Response:
     """A long poll. Sent again with the same lease it is answered with the same job."""
-    claim = await door.in_thread(claim_of, await whole_body(request, MAX_BYTES))
+    claim = _claim(await whole_body(request, MAX_BYTES))
     door.sightings.note(agent.backend, claim.agent)
     gone = asyncio.ensure_future(_gone(request))
     try:
@@ -59,6 +59,14 @@ async def claim_job(door: ItsDoor, agent: Speaking, request: Request) -> Respons
         return Response(status_code=204)
     door.sightings.note(agent.backend, claim.agent, str(job.get("run_id", "")))
     return json_answer(job)
+
+
+def _claim(raw: bytes) -> Claim:
+    """The claim in a body; so short that it needs no thread. Raises Rejected (400)."""
+    try:
+        return claim_of(raw)
+    except Malformed as error:
+        raise rejected(400, error) from error
 
 
 async def _gone(request: Request) -> None:
