@@ -30,13 +30,13 @@ TOO_LARGE = 413
 
 
 class Delivery:
-    """One per job that has ended, or that could not be run. `contact` is used by one thread at a time."""
+    """One per job that has ended, or that could not be run. `connect` makes a new line to the server."""
 
     def __init__(
         self,
         held: HeldJob,
         relay: Relay,
-        contact: Contact,
+        connect: Callable[[], Contact],
         stop: StopRequest,
         settings: Settings,
         voice: Voice,
@@ -44,13 +44,14 @@ class Delivery:
     ) -> None:
         self._held = held
         self._relay = relay
-        self._contact = contact
+        self._connect = connect
+        self._contact = connect()
         self._stop = stop
         self._settings = settings
         self._timing = settings.timing
         self._voice = voice
         self._clock = clock
-        self._n_events = count_events(held.folder)
+        self._n_events = 0
         self._uploaded = False
         self._began_at = clock()
         self._trouble = ""
@@ -71,7 +72,7 @@ class Delivery:
                 return DELIVERED
             except Interrupted:
                 pass
-            except (AgentError, OSError) as failure:
+            except Exception as failure:  # noqa: BLE001 - whatever it is, it is tried again, for a while
                 self._failed(failure, began_at)
             end = self._given_up()
             if end is not None:
@@ -80,6 +81,8 @@ class Delivery:
 
     def _deliver(self) -> None:
         """All that the server lacks, in order. Raises AgentError, OSError, Interrupted."""
+        self._contact = self._connect()  # the one before may have been let go of
+        self._n_events = count_events(self._held.folder)
         self._wait_for_events()
         if self._predictions_are_due():
             self._upload()

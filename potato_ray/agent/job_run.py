@@ -78,7 +78,7 @@ class JobRun:
             except Exception as error:  # noqa: BLE001 - whatever it is, nothing runs on and the server is told
                 self._fail(self._met(error))
                 self._end_worker()
-            delivery = Delivery(self.held, self.relay, self._connect(), self._stop, self.settings, self.voice)
+            delivery = Delivery(self.held, self.relay, self._connect, self._stop, self.settings, self.voice)
             end = delivery.run()
         if end == LEFT and self.relay.mismatch is not None:
             raise self.relay.mismatch
@@ -96,6 +96,7 @@ class JobRun:
                 return
             with code:
                 self.relay.step("starting the worker")
+                self.relay.log(f"The agent on {self.settings.host} runs it with {self.settings.python}.")
                 launch(self.folder, code.root, self.settings.python, self.timing.launch_s)
                 self._follow()
         else:
@@ -144,7 +145,8 @@ class JobRun:
 
     def _follow(self) -> None:
         """Until the worker has ended, and nothing of it is left."""
-        self.voice.say("the worker runs")
+        if self._follower.state() == ALIVE:
+            self.voice.say("the worker runs")
         with LeaseKeeper(self._follower, self.timing.lease_every_s):
             self._watch()
         if not self._has_ended():

@@ -130,10 +130,6 @@ class Relay:
         self.confirmed = seq
         self.hurry()
 
-    def heard(self) -> None:
-        """A good answer came on another connection: the server is there."""
-        self._heard_at = self._clock()
-
     def _run(self) -> None:
         while not self._end.is_set() and not self.over:
             try:
