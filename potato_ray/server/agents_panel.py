@@ -55,7 +55,7 @@ class AgentPanel:
     """
 
     name: str
-    description: str
+    is_default: bool
     state: str
     n_present: int
     has_token: bool
@@ -72,7 +72,7 @@ def agent_backends(
 ) -> tuple[AgentPanel, ...]:
     """Every agent backend of a project at `now` (epoch seconds UTC), in the order of the configuration."""
     return tuple(
-        _view(name, settings, reader, now, server)
+        _view(config, name, settings, reader, now, server)
         for name, settings in config.model_training.backends.items()
         if isinstance(settings, AgentBackend)
     )
@@ -83,22 +83,26 @@ def agent_backend(
 ) -> AgentPanel | None:
     """One agent backend; None for one of another type, or that is not configured any more."""
     settings = config.model_training.backends.get(name)
-    return _view(name, settings, reader, now, server) if isinstance(settings, AgentBackend) else None
+    if not isinstance(settings, AgentBackend):
+        return None
+    return _view(config, name, settings, reader, now, server)
 
 
-def waiting_words(n_agents: int | None, waited_s: float, start: str) -> str:
-    """What stands beside a run that waits for an agent: how long, and what to do while none is polling."""
+def waiting_words(n_agents: int | None, waited_s: float) -> str:
+    """What stands beside a run that waits for an agent: how long, and whether one is polling."""
     if n_agents is None:
         return ""
     waited = f"for {duration(waited_s) if waited_s >= 60 else f'{max(0, int(waited_s))} s'}"
-    return waited if n_agents else f"{waited}; no agent is polling. On the training machine: {start}"
+    return waited if n_agents else f"{waited}; no agent is polling. On the training machine:"
 
 
-def _view(name: str, settings: AgentBackend, reader: RegistryReader, now: float, server: str) -> AgentPanel:
+def _view(
+    config: ProjectConfig, name: str, settings: AgentBackend, reader: RegistryReader, now: float, server: str
+) -> AgentPanel:
     seen = reader.agents(name)
     return AgentPanel(
         name=name,
-        description=settings.description,
+        is_default=name == config.model_training.backend,
         state=state(seen, now),
         n_present=sum(is_present(agent.last_seen, now) for agent in seen),
         has_token=reader.token_of(name) is not None,

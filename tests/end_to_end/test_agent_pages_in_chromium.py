@@ -97,7 +97,7 @@ def test_nothing_about_agents_keeps_people_out_or_overflows(site: Site, state: C
 
 def test_the_way_to_an_agent_is_found_by_keyboard_alone(site: Site) -> None:
     page = site.open()
-    tab_to(page, "how to start one")
+    tab_to(page, "What that needs")
     page.keyboard.press("Enter")
     expect(page.locator("#agents-heading")).to_be_in_viewport()
     tab_to(page, "How to start an agent of lab")
@@ -153,12 +153,14 @@ def test_a_run_on_offer_counts_its_wait_and_asks_for_an_agent_until_one_is_there
     offered(site)
     row = page.locator(".waiting-row")
     expect(row.locator('[data-part="status"]')).to_have_text("waiting for an agent")
-    wait = row.locator('[data-part="wait"]')
-    expect(wait).to_contain_text("no agent is polling. On the training machine: potato-ray training agent")
+    wait, start = row.locator('[data-part="wait"]'), row.locator('[data-part="start"]')
+    expect(wait).to_contain_text("no agent is polling. On the training machine:")
+    expect(start).to_have_text("potato-ray training agent --server http://<this-server>:8000 --backend lab")
     expect(wait).to_contain_text("for 2 s", timeout=6_000)
     seen(site, agent())
     expect(wait).not_to_contain_text("no agent is polling")
     expect(wait).to_contain_text("for ")
+    expect(start).to_be_empty()
 
 
 def test_a_start_that_waits_for_an_agent_says_so(site: Site) -> None:

@@ -122,11 +122,10 @@ def test_the_menu_offers_an_agent_backend_with_its_description(lab) -> None:
     assert '<p data-of-backend="lab">Under the desk</p>' in shown
 
 
-def test_without_an_agent_the_form_says_so_and_leads_to_the_commands(lab) -> None:
+def test_without_an_agent_the_form_says_so_with_the_command_and_leads_to_the_rest(lab) -> None:
     form = section(page(lab), "start-heading")
-    assert "No agent is polling at present. A run waits until one asks for it: how to start one ." in text(
-        form
-    )
+    assert "No agent is polling at present. A run waits until one asks for it." in text(form)
+    assert "<code>potato-ray training agent --server http://testserver --backend lab</code>" in form
     assert 'href="#agents"' in form
 
 
@@ -201,12 +200,10 @@ def test_a_waiting_run_asks_for_no_agent_while_one_is_polling(lab) -> None:
 
 
 def test_how_long_a_run_has_waited_is_told_in_whole_units() -> None:
-    assert waiting_words(None, 60.0, "start") == ""
-    told = [waiting_words(1, seconds, "start") for seconds in (-3.0, 9.9, 204.6)]
+    assert waiting_words(None, 60.0) == ""
+    told = [waiting_words(1, seconds) for seconds in (-3.0, 9.9, 204.6)]
     assert told == ["for 0 s", "for 9 s", "for 3 min 25 s"]
-    assert waiting_words(0, 1.0, "start x").endswith(
-        "; no agent is polling. On the training machine: start x"
-    )
+    assert waiting_words(0, 1.0) == "for 1 s; no agent is polling. On the training machine:"
 
 
 def test_the_status_counts_the_agents_that_may_take_a_run(lab) -> None:

@@ -158,8 +158,9 @@ function sayWait(row) {
   // A row that no status has filled yet keeps what the server wrote.
   if (asked === undefined) return;
   const waited = `for ${whole(performance.now() / 1000 - Number(asked))}`;
-  const todo = agents === "0" ? `; no agent is polling. On the training machine: ${start}` : "";
-  say(part(row, "wait"), agents ? waited + todo : "");
+  const isAlone = agents === "0";
+  say(part(row, "wait"), agents ? waited + (isAlone ? "; no agent is polling. On the training machine:" : "") : "");
+  say(part(row, "start"), isAlone ? (start ?? "") : "");
 }
 
 /** @param {any} status */
