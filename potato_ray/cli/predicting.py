@@ -73,12 +73,21 @@ def _where(run: str, config: Path) -> tuple[JobFolder, ProjectPaths]:
     found = _successful(loaded, run)
     folder = JobFolder(loaded.training_dir / "runs" / found.run_id)
     if not (folder.artifacts / "model_card.json").is_file():
-        raise NotFound(
-            f"Run {found.run_id} has no model on this machine.",
-            evidence=f"Its folder holds no artifacts/model_card.json; the run is {found.state}.",
-            next_step="Choose a successful run: potato-ray training runs.",
-        )
+        raise _no_model(found)
     return folder, ProjectPaths.from_config(loaded)
+
+
+def _no_model(run: Run) -> NotFound:
+    """The error for a run whose model is elsewhere, or nowhere."""
+    host, _, artifacts = run.artifact_uri.partition(":")
+    if artifacts:
+        evidence = f"Its files stay on {host}: {artifacts}"
+        copied = f"scp -r {host}:{Path(artifacts).parent} ."
+        next_step = f"Copy that folder here and name it in place of the run: {copied}"
+    else:
+        evidence = f"Its folder holds no artifacts/model_card.json; the run is {run.state}."
+        next_step = "Choose a successful run: potato-ray training runs."
+    return NotFound(f"Run {run.run_id} has no model on this machine.", evidence=evidence, next_step=next_step)
 
 
 def _successful(config: ProjectConfig, run: str) -> Run:

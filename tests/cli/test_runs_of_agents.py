@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import yaml
 
+from potato_ray.cli.predicting import run_predict
 from potato_ray.cli.progress import step_line
 from potato_ray.cli.running import run_training
 from potato_ray.cli.runs import list_runs, show_run
 from potato_ray.config import ProjectConfig, load
-from potato_ray.errors import StartRefused
+from potato_ray.errors import NotFound, StartRefused
 from potato_ray.lock import holder
 from potato_ray.registry import NewRun, Registry, Run, State
 
@@ -57,12 +59,22 @@ def test_a_run_on_offer_waits_for_an_agent_in_lists_and_step_lines(
     assert step_line(offered) == "waiting for an agent"
 
 
-def test_where_model_files_stayed_is_shown(lab: ProjectConfig, capsys: pytest.CaptureFixture[str]) -> None:
-    def end(registry: Registry, run_id: str) -> Run:
-        registry.begin(run_id, None, 1)
-        for state in (State.RUNNING, State.EVALUATING, State.FINISHING):
-            registry.transition(run_id, 1, state)
-        return registry.transition(run_id, 1, State.SUCCESS, artifact_uri="ws1:/home/ada/jobs/r/artifacts")
+def ended(registry: Registry, run_id: str) -> Run:
+    """A success whose model stayed with its agent."""
+    registry.begin(run_id, None, 1)
+    for state in (State.RUNNING, State.EVALUATING, State.FINISHING):
+        registry.transition(run_id, 1, state)
+    return registry.transition(run_id, 1, State.SUCCESS, artifact_uri="ws1:/home/ada/jobs/r.1/artifacts")
 
-    show_run(written(lab, end).run_id, lab.path, as_json=False)
-    assert "model     its files stay on ws1: /home/ada/jobs/r/artifacts" in capsys.readouterr().out
+
+def test_where_model_files_stayed_is_shown(lab: ProjectConfig, capsys: pytest.CaptureFixture[str]) -> None:
+    show_run(written(lab, ended).run_id, lab.path, as_json=False)
+    assert "model     its files stay on ws1: /home/ada/jobs/r.1/artifacts" in capsys.readouterr().out
+
+
+def test_predicting_with_a_model_that_stayed_says_how_to_fetch_it(lab: ProjectConfig, tmp_path: Path) -> None:
+    written(lab, ended)
+    with pytest.raises(NotFound) as missing:
+        run_predict("latest", tmp_path / "new.txt", lab.path, None)
+    assert missing.value.evidence == "Its files stay on ws1: /home/ada/jobs/r.1/artifacts"
+    assert "scp -r ws1:/home/ada/jobs/r.1 ." in missing.value.next_step
