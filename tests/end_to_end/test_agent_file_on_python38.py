@@ -1,0 +1,146 @@
+"""agent.pyz as a server gives it out, under a Python 3.8 with scikit-learn and skops and nothing of ours."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from agent_process import AgentProcess
+from parts import missing, need_python38
+from test_agent_runs import BACKENDS, Study, nothing_is_left, succeeded
+from whole_runs import projects
+
+from potato_ray.agent.loop import WAITING
+
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(600)]
+
+PACKAGES = ("scikit-learn==1.3.2", "skops==0.9.0")
+INSTALL_S = 400.0
+MOST_START_S = 0.3
+MOST_IDLE_MIB = 30.0
+STARTS = 3
+NOTHING_OF_OURS = """
+import importlib.util, pkgutil, sys
+ours = [module.name for module in pkgutil.iter_modules() if "potato" in module.name]
+sys.exit(f"{ours} can be imported" if ours else 0)
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def rehearsal_trainers() -> None:
+    """In place of that of the other tests: nothing is put on the path of what is started from here."""
+
+
+@pytest.fixture(scope="module")
+def python38() -> Path:
+    """The interpreter of an environment that is made once and kept between the runs of the tests."""
+    base = need_python38()
+    version = subprocess.run([base, "--version"], capture_output=True, text=True, timeout=20, check=True)
+    key = re.sub(r"[^a-z0-9.]+", "-", " ".join([version.stdout.strip(), *PACKAGES]).lower())
+    kept = Path(tempfile.gettempdir()) / f"potato-ray-tests-{os.getuid()}"
+    kept.mkdir(mode=0o700, exist_ok=True)
+    if kept.lstat().st_uid != os.getuid():
+        missing(f"{kept} belongs to somebody else")
+    folder = kept / key
+    with (kept / f"{key}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "installed").exists():
+            _install(base, folder)
+    return folder / "bin" / "python"
+
+
+def _install(base: str, folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    quick_to_give_up = ["--retries", "1", "--timeout", "15", "--only-binary", ":all:"]
+    try:
+        for command in ([base, "-m", "venv", str(folder)], [*pip, *quick_to_give_up, *PACKAGES]):
+            subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_S, check=True)
+    except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as failure:
+        missing(f"{' and '.join(PACKAGES)} could not be installed for Python 3.8: {failure.stderr}")
+    (folder / "installed").touch()
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Study]:
+    with projects() as make_project:
+        study = Study(make_project(backends=BACKENDS), tmp_path_factory.mktemp("agent") / "work")
+        yield study
+        study.close()
+
+
+@pytest.fixture(scope="module")
+def agent_file(study: Study, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """agent.pyz, fetched as docs/agents.md says."""
+    headers = {"Authorization": f"Bearer {study.tokens['ws']}"}
+    answer = httpx.get(f"{study.server.url}/api/training/agent.pyz", headers=headers, timeout=20.0)
+    assert answer.status_code == 200, answer.text
+    path = tmp_path_factory.mktemp("fetched") / "agent.pyz"
+    path.write_bytes(answer.content)
+    return path
+
+
+def start(url: str, token: str, workdir: Path, python: Path, agent_file: Path) -> AgentProcess:
+    program = (str(python), str(agent_file))
+    return AgentProcess(url, token, workdir, "--python", str(python), program=program)
+
+
+def test_a_run_is_trained_under_python_3_8_and_scored(study: Study, python38: Path, agent_file: Path) -> None:
+    subprocess.run([str(python38), "-c", NOTHING_OF_OURS], cwd="/", check=True, timeout=20)
+    agent = start(study.server.url, study.tokens["ws"], study.workdir, python38, agent_file)
+    study.agents.append(agent)
+    run = succeeded(study, study.start())
+    assert study.reader.agents("ws")[0].python.startswith("3.8.")
+    assert run.headline is not None
+    assert run.headline["n_items"] > 0
+    assert run.headline["value"] > 0.5, run.headline
+    assert len(list(study.reader.predictions(run.run_id))) > 0
+    assert (Path(run.artifact_uri.partition(":")[2]) / "model.skops").is_file(), run.artifact_uri
+    agent.wait_until(lambda: agent.said.count(WAITING) == 2)
+    assert nothing_is_left(study)
+    [job] = (study.workdir / "jobs").iterdir()
+    assert sorted(path.name for path in job.iterdir()) == ["artifacts", "done.json"]
+    assert resident_mib(agent.process.pid) < MOST_IDLE_MIB
+    assert agent.end(signal.SIGTERM) == 0, agent.said
+    assert agent.left() == []
+
+
+def first_claim(python: Path, agent_file: Path, workdir: Path) -> tuple[float, float]:
+    """Start an agent against a server that never answers: s to its first claim, MiB while it waits."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(20.0)
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        began = time.monotonic()
+        agent = start(url, "prt_" + "a" * 43, workdir, python, agent_file)
+        try:
+            line, _ = server.accept()
+            with line:
+                assert line.recv(4096).startswith(b"POST /api/training/jobs/claim ")
+                took_s = time.monotonic() - began
+                time.sleep(1.0)  # whatever it still does by itself then is part of what it costs idle
+                return took_s, resident_mib(agent.process.pid)
+        finally:
+            agent.close()
+
+
+def resident_mib(pid: int) -> float:
+    found = re.search(r"^VmRSS:\s+(\d+) kB$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    assert found is not None
+    return int(found[1]) / 1024
+
+
+def test_an_agent_starts_at_once_and_is_small(python38: Path, agent_file: Path, tmp_path: Path) -> None:
+    starts = [first_claim(python38, agent_file, tmp_path / str(number)) for number in range(STARTS)]
+    assert min(took_s for took_s, _ in starts) < MOST_START_S, starts
+    assert max(mib for _, mib in starts) < MOST_IDLE_MIB, starts
