@@ -6,11 +6,17 @@ import time
 from collections.abc import Callable, Set
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from potato_ray.backends.agent_check import report
 from potato_ray.backends.agent_following import AgentFollowing
 from potato_ray.backends.base import CheckReport, EventSink, Job, Outcome, Placement, Refusal
+from potato_ray.backends.endings import limits_of, read_if_whole
+from potato_ray.mirror.folder import WORKING, MirrorFolder
 from potato_ray.registry.reading import RegistryReader
+
+LOST_AFTER_S: Final = 300.0
+"""How long an agent goes on without a word from the server, unless its job says otherwise."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +61,8 @@ class AgentBackend:
 
     def place(self, taken: Set[str], *, uses_gpu: bool = True) -> Placement | Refusal:
         """Wherever an agent asks; the GPUs there are not ours to give away."""
-        return Placement(self.name, self.settings.device if uses_gpu else "cpu")
+        device = self.settings.device if uses_gpu else "cpu"
+        return Placement(self.name, device, step=f"{self.name}: on the machine whose agent asks first")
 
     def execute(self, job: Job, sink: EventSink) -> Outcome:
         """Follow what the agent sends home into the run's folder, to the end."""
@@ -69,5 +76,35 @@ class AgentBackend:
         ).run()
 
     def alive(self, folder: Path) -> bool:
-        """No GPU of this machine depends on it: a run for an agent reserves none."""
+        """Whether a worker may live over there.
+
+        It does when the agent said so last. One that is silent has ended it by itself after a while, or the
+        launcher has.
+        """
+        mirror = MirrorFolder(folder)
+        if mirror.result.exists() or not _says_working(mirror):
+            return False
+        return self._wall_clock() - _touched_at(mirror.heartbeat) < _gone_after_s(mirror)
+
+
+def _says_working(mirror: MirrorFolder) -> bool:
+    """Whether an agent has the run in hand, and said with its last word that a worker lives."""
+    try:
+        return mirror.claim.exists() and mirror.heartbeat.read_text("ascii", "replace") == WORKING
+    except FileNotFoundError:
         return False
+
+
+def _touched_at(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return float("-inf")
+
+
+def _gone_after_s(mirror: MirrorFolder) -> float:
+    """Seconds of silence after which nothing can be alive: the agent, or else the launcher, gives up."""
+    limits = limits_of(mirror)
+    job = read_if_whole(mirror.job) or {}
+    lost_after_s = float(job.get("lost_after_s", LOST_AFTER_S))
+    return max(lost_after_s, limits.lost_after_s) + limits.grace_s

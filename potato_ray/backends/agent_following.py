@@ -122,10 +122,13 @@ class AgentFollowing:
         return [{"kind": "step", "step": word}]
 
     def _given_up(self) -> Outcome | None:
-        """The outcome where there is no use in waiting on: cancelled, lost, or over its limit."""
+        """The outcome where there is no use in waiting on: cancelled, removed, lost, or over its limit."""
         now = self._clock()
-        if self._cancelled_at is not None and now - self._cancelled_at >= self._grace_s:
+        removed = not self.folder.path.exists()
+        if self._cancelled_at is not None and (removed or now - self._cancelled_at >= self._grace_s):
             return Outcome("cancelled")
+        if removed:
+            return _removed()
         if self._silence.seconds() >= self._timeout_s:
             return self._lost()
         most_s = self.limits.max_wall_s
@@ -165,6 +168,17 @@ class AgentFollowing:
         known = Exit(**end) if isinstance(end, dict) else None
         outcome = outcome_of(known, self._ending, str(result.get("stderr_tail") or ""), self.limits)
         return replace(outcome, artifact_uri=uri)
+
+
+def _removed() -> Outcome:
+    # The agent is told with its next request that nobody has the run in hand, and ends the worker.
+    return Outcome(
+        "error",
+        error_code="backend_failed",
+        message="The run's folder was removed while an agent had the run in hand.",
+        evidence="What the agent sends has no place any more.",
+        next_step="Leave the runs' folders to this program, and start the run again.",
+    )
 
 
 class Silence:

@@ -13,11 +13,11 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "testbeds"))
 sys.path.insert(0, str(Path(__file__).parent))
 
 import fake_nvidia_smi
-from contract_places import FREE_MB, PLACES, ContractPlace, MakeJob
-from job_making import make_job
+from agent_place import AgentSite, agent_site
+from contract_places import FREE_MB, GIVING, KEEPING, PLACES, ContractPlace, MakeJob
 from smi_zoo import recorded
 
-from potato_ray.backends.base import Backend
+from potato_ray.backends.base import Backend, Job
 from potato_ray.backends.gpus import Listing, list_cards
 
 
@@ -39,8 +39,32 @@ def smi_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentSite]:
+    """A server and an agent of it, for all tests of a module."""
+    with agent_site(tmp_path_factory.mktemp("agent")) as made:
+        yield made
+
+
 @pytest.fixture(params=PLACES)
 def place(request: pytest.FixtureRequest) -> ContractPlace:
+    return place_with_cards(request)
+
+
+@pytest.fixture(params=GIVING)
+def giving_place(request: pytest.FixtureRequest) -> ContractPlace:
+    """One of those that choose a run's GPU."""
+    return place_with_cards(request)
+
+
+@pytest.fixture(params=KEEPING)
+def keeping_place(request: pytest.FixtureRequest) -> ContractPlace:
+    """One of those whose GPUs are not the server's to give."""
+    return place_with_cards(request)
+
+
+def place_with_cards(request: pytest.FixtureRequest) -> ContractPlace:
+    """The place that a fixture's parameter names, with FREE_MB."""
     made = PLACES[request.param](request)
     made.have_cards(FREE_MB)
     return made
@@ -54,7 +78,12 @@ def backend(place: ContractPlace) -> Backend:
 @pytest.fixture
 def new_job(place: ContractPlace, tmp_path: Path) -> Iterator[MakeJob]:
     """Makes the job of a test; what is alive of it afterwards is ended."""
-    folder = tmp_path / "job"
-    yield lambda play="succeed": make_job(folder, play)
-    if place.backend().alive(folder):
-        place.lose(folder)
+    made: list[Job] = []
+
+    def make(play: str = "succeed") -> Job:
+        made.append(place.make_job(tmp_path / "job", play))
+        return made[-1]
+
+    yield make
+    for job in made:
+        place.clear_up(job)

@@ -1,7 +1,7 @@
 """The backends that the contract tests run against, and what those tests do around them.
 
 A new backend is a class here and a line in PLACES. What it needs besides (an sshd, a scheduler) comes from
-fixtures, by `request.getfixturevalue`.
+fixtures, by `request.getfixturevalue`. Where a backend rightly does otherwise than most, its place says so.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from typing import Protocol
 
 import fake_nvidia_smi
 import pytest
+from agent_place import WITHOUT_TOKEN, AgentSite
 from fake_backend import FakeBackend, FakeMachine
+from job_making import make_job
 
 from potato_ray.backends.base import Backend, Job
 from potato_ray.backends.gpus import Card
@@ -31,6 +33,13 @@ MakeJob = Callable[..., Job]
 class ContractPlace(Protocol):
     """A place where runs execute, and what may happen to it."""
 
+    gives_gpus: bool = True
+    """Whether the backend chooses a run's GPU, so that no two runs share one."""
+    device: str = "cuda"
+    """The kind of device that a run gets where there are GPUs."""
+    gone_meanwhile: tuple[str, str] = ("interrupted", "")
+    """Status and error code of a run that was gone when somebody came to follow it."""
+
     def backend(self) -> Backend:
         """The backend; each call makes another one, as each process that works with it does."""
         ...
@@ -43,12 +52,25 @@ class ContractPlace(Protocol):
         """Give the place these GPUs and no others; their uuids."""
         ...
 
+    def make_job(self, folder: Path, play: str) -> Job:
+        """A job that nobody has executed yet, in `folder` or where the place wants it."""
+        return make_job(folder, play)
+
+    def let_go(self, job: Job) -> None:
+        """Let the worker that waits for a word go on."""
+        (job.folder / "go").touch()
+
     def lose(self, folder: Path) -> None:
         """Let every process of a job be gone at once, without a word, as when the power fails."""
         ...
 
+    def clear_up(self, job: Job) -> None:
+        """End what is alive of a job."""
+        if self.backend().alive(job.folder):
+            self.lose(job.folder)
 
-class FakePlace:
+
+class FakePlace(ContractPlace):
     """Threads that play workers."""
 
     def __init__(self, request: pytest.FixtureRequest) -> None:
@@ -69,7 +91,7 @@ class FakePlace:
         self.machine.lose(folder)
 
 
-class LocalPlace:
+class LocalPlace(ContractPlace):
     """This machine, with a stand-in for nvidia-smi."""
 
     def __init__(self, request: pytest.FixtureRequest) -> None:
@@ -90,7 +112,43 @@ class LocalPlace:
         os.kill(processes.launcher.pid, signal.SIGKILL)  # the worker goes with it
 
 
-PLACES: dict[str, Callable[[pytest.FixtureRequest], ContractPlace]] = {
+class AgentPlace(ContractPlace):
+    """A machine that asks the server for work: a real agent, over the server's real routes."""
+
+    gives_gpus = False  # whoever is at that machine decides
+    device = "auto"
+    gone_meanwhile = ("error", "killed")  # the agent was there to tell it
+
+    def __init__(self, request: pytest.FixtureRequest) -> None:
+        self.site: AgentSite = request.getfixturevalue("site")
+
+    def backend(self) -> Backend:
+        return self.site.backend()
+
+    def unfit(self) -> Backend:
+        return self.site.backend(WITHOUT_TOKEN)
+
+    def have_cards(self, free_mb: Sequence[int]) -> list[str]:
+        return self.site.have_cards(free_mb)
+
+    def make_job(self, folder: Path, play: str) -> Job:
+        return self.site.make_job(play)
+
+    def let_go(self, job: Job) -> None:
+        self.site.let_go(job)
+
+    def lose(self, folder: Path) -> None:
+        self.site.lose(folder.name)
+
+    def clear_up(self, job: Job) -> None:
+        self.site.clear_up(job)
+
+
+PLACES: dict[str, type[ContractPlace]] = {
     "fake": FakePlace,
     "local": LocalPlace,
+    "agent": AgentPlace,
 }
+GIVING = [name for name, kind in PLACES.items() if kind.gives_gpus]
+"""The places that choose a run's GPU; KEEPING are the others."""
+KEEPING = [name for name in PLACES if name not in GIVING]

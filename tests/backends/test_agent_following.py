@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from potato_ray.backends.agent import AgentBackend, AgentSettings
 from potato_ray.backends.agent_following import AgentFollowing, NoteReader, Silence
 from potato_ray.backends.base import Directive, Job, Outcome
 from potato_ray.job.folder import JobFolder, write_json
 from potato_ray.job.spec import JobSpec, Limits
+from potato_ray.mirror.folder import MirrorFolder
+from potato_ray.registry.reading import RegistryReader
 
 RESULT = {"event": "result", "metrics": {}, "label_order": [], "n_predictions": 3}
 ENDED_WELL = {"exit": {"code": 0, "signal": None, "peak_rss_mb": 90.0}, "artifact_uri": "ws:/w/artifacts"}
@@ -178,3 +182,64 @@ def test_notes_that_were_passed_on_before_are_not_passed_on_again(tmp_path: Path
     with path.open("a") as handle:
         handle.write('{"kind": "log", "message": "new"}\n')
     assert [note["message"] for note in reader.poll()] == ["new"]
+
+
+def test_a_folder_that_is_removed_ends_the_run_with_a_sentence(mirror: Mirror) -> None:
+    mirror.at(5.0, lambda: shutil.rmtree(mirror.folder.path))
+    outcome = mirror.follow()
+    assert (outcome.status, outcome.error_code) == ("error", "backend_failed")
+    assert outcome.message == "The run's folder was removed while an agent had the run in hand."
+    assert outcome.next_step
+    assert mirror.now < 6.0
+
+
+def test_a_cancelled_run_whose_folder_is_removed_is_cancelled_at_once(mirror: Mirror) -> None:
+    mirror.directive = Directive(cancel=True, grace_s=500.0)
+    mirror.at(5.0, lambda: shutil.rmtree(mirror.folder.path))
+    assert mirror.follow().status == "cancelled"
+    assert mirror.now < 6.0
+
+
+# --- whether a worker may live over there ---------------------------------------------------------
+
+AT_WORK = {"claim": "{}", "heartbeat": "working"}
+
+
+def may_live(path: Path, silent_s: float = 0.0, **files: str) -> bool:
+    """What the backend says of a mirror with these files, whose agent has been silent for so long."""
+    folder = MirrorFolder(path)
+    folder.path.mkdir(exist_ok=True)
+    write_json(folder.spec, JobSpec("r", 1, "sklearn-text", (), {}, limits=Limits(grace_s=20.0)).as_json())
+    for name, text in files.items():
+        getattr(folder, name).write_text(text)
+    touched_at = folder.heartbeat.stat().st_mtime if folder.heartbeat.exists() else 0.0
+    settings = AgentSettings("ws", RegistryReader(path / "registry.sqlite"))
+    return AgentBackend("ws", settings, wall_clock=lambda: touched_at + silent_s).alive(path)
+
+
+def test_a_worker_lives_where_its_agent_said_so(tmp_path: Path) -> None:
+    assert may_live(tmp_path / "r", **AT_WORK)
+    assert may_live(tmp_path / "r", 319.0, **AT_WORK)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"heartbeat": "waiting"}, {"heartbeat": ""}, {"result": "{}"}],
+    ids=["no worker yet", "nothing said", "the end is told"],
+)
+def test_none_lives_before_a_word_of_it_and_after_its_end(tmp_path: Path, change: dict[str, str]) -> None:
+    assert not may_live(tmp_path / "r", **{**AT_WORK, **change})
+
+
+@pytest.mark.parametrize("missing", sorted(AT_WORK))
+def test_none_lives_where_nobody_has_the_run_in_hand(tmp_path: Path, missing: str) -> None:
+    assert not may_live(tmp_path / "r", **{name: AT_WORK[name] for name in AT_WORK if name != missing})
+
+
+@pytest.mark.parametrize(("lost_after_s", "gone_after_s"), [(300.0, 320.0), (900.0, 920.0), (10.0, 320.0)])
+def test_none_lives_after_the_silence_in_which_agent_and_launcher_give_up(
+    tmp_path: Path, lost_after_s: float, gone_after_s: float
+) -> None:
+    job = json.dumps({"attempt": 1, "lost_after_s": lost_after_s})
+    assert may_live(tmp_path / "r", gone_after_s - 1.0, job=job, **AT_WORK)
+    assert not may_live(tmp_path / "r", gone_after_s, job=job, **AT_WORK)

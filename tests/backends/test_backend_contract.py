@@ -75,10 +75,10 @@ def test_an_end_without_a_result_is_an_error_however_clean(
 
 
 def test_the_sink_is_called_every_second_while_the_worker_is_silent(
-    backend: Backend, new_job: MakeJob
+    place: ContractPlace, backend: Backend, new_job: MakeJob
 ) -> None:
     job = new_job("wait")
-    go = threading.Timer(2.5, (job.folder / "go").touch)
+    go = threading.Timer(2.5, place.let_go, [job])
     go.start()
     heard = Listener()
     assert backend.execute(job, heard).status == "success"
@@ -149,7 +149,7 @@ def test_a_run_outlives_two_followers_and_the_third_hears_the_rest(
         assert place.backend().alive(job.folder)
         job = replace(job, first_seq=job.first_seq + len(heard.events))
         steps += heard.steps
-    (job.folder / "go").touch()
+    place.let_go(job)
     last = Listener()
     assert place.backend().execute(job, last).status == "success"
     assert last.calls[0][0] == job.first_seq
@@ -191,7 +191,7 @@ def test_a_late_write_lets_the_run_go_on_with_its_new_follower(
     job, late = new_job("wait"), Listener(lambda heard: Directive(stale=heard.n_steps >= 5))
     assert place.backend().execute(job, late).status == "stale"
     assert place.backend().alive(job.folder)
-    (job.folder / "go").touch()
+    place.let_go(job)
     outcome = place.backend().execute(replace(job, first_seq=len(late.events)), Listener())
     assert outcome.status == "success"
 
@@ -209,14 +209,14 @@ def test_a_follower_that_is_late_from_its_first_call_lets_go_at_once(
 def test_a_late_follower_cancels_nothing(place: ContractPlace, new_job: MakeJob) -> None:
     job, late = new_job("wait"), Listener(lambda heard: Directive(stale=True, cancel=True, grace_s=0.0))
     assert place.backend().execute(job, late).status == "stale"
-    (job.folder / "go").touch()
+    place.let_go(job)
     assert place.backend().execute(job, Listener()).status == "success"
 
 
 # --- what is gone ---------------------------------------------------------------------------------
 
 
-def test_a_run_that_was_gone_when_somebody_came_to_follow_it_is_interrupted(
+def test_a_run_that_was_gone_when_somebody_came_to_follow_it_ends_as_its_place_has_it(
     place: ContractPlace, backend: Backend, new_job: MakeJob
 ) -> None:
     job, heard = new_job("wait"), Listener(lose_after_five)
@@ -225,7 +225,7 @@ def test_a_run_that_was_gone_when_somebody_came_to_follow_it_is_interrupted(
     assert is_gone(backend, job.folder)
     for _ in range(2):
         outcome = place.backend().execute(replace(job, first_seq=len(heard.events)), Listener())
-        assert outcome.status == "interrupted"
+        assert (outcome.status, outcome.error_code) == place.gone_meanwhile
         assert explains_itself(outcome)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from contract_places import FREE_MB, ContractPlace, MakeJob
 from listening import Listener, left_by, lose_after_five
 
@@ -35,9 +36,11 @@ def test_a_check_changes_nothing(backend: Backend, new_job: MakeJob) -> None:
     assert set(files) <= set(job.folder.iterdir())
 
 
-def test_no_two_runs_share_a_gpu_and_a_run_waits_until_one_is_given_back(place: ContractPlace) -> None:
-    uuids = place.have_cards(FREE_MB)
-    backend, taken = place.backend(), set[str]()
+def test_no_two_runs_share_a_gpu_and_a_run_waits_until_one_is_given_back(
+    giving_place: ContractPlace,
+) -> None:
+    uuids = giving_place.have_cards(FREE_MB)
+    backend, taken = giving_place.backend(), set[str]()
     for uuid in (uuids[1], uuids[2], uuids[0]):
         placement = backend.place(taken)
         assert isinstance(placement, Placement)
@@ -51,9 +54,9 @@ def test_no_two_runs_share_a_gpu_and_a_run_waits_until_one_is_given_back(place: 
     assert again.gpu_uuids == (uuids[2],)
 
 
-def test_full_gpus_refuse_a_run_for_good_and_say_how_full_they_are(place: ContractPlace) -> None:
-    place.have_cards((900, 800))
-    refusal = place.backend().place(set())
+def test_full_gpus_refuse_a_run_for_good_and_say_how_full_they_are(giving_place: ContractPlace) -> None:
+    giving_place.have_cards((900, 800))
+    refusal = giving_place.backend().place(set())
     assert isinstance(refusal, Refusal)
     assert (refusal.code, refusal.wait) == ("no_gpu_free", False)
     assert refusal.message
@@ -61,22 +64,33 @@ def test_full_gpus_refuse_a_run_for_good_and_say_how_full_they_are(place: Contra
     assert "900" in refusal.evidence
 
 
-def test_a_placement_says_where_in_one_line(backend: Backend) -> None:
+def test_a_placement_says_where_in_one_line(place: ContractPlace, backend: Backend) -> None:
     placement = backend.place(set())
     assert isinstance(placement, Placement)
     assert placement.backend == backend.name
-    assert placement.device.partition(":")[0] == "cuda"
+    assert placement.device.partition(":")[0] == place.device
     assert len(placement.step.splitlines()) == 1
 
 
-def test_slots_tell_the_cards_apart(place: ContractPlace) -> None:
-    uuids, slots = place.have_cards(FREE_MB), set[int]()
+def test_slots_tell_the_cards_apart(giving_place: ContractPlace) -> None:
+    uuids, slots = giving_place.have_cards(FREE_MB), set[int]()
     for taken in (set[str](), {uuids[1]}, {uuids[1], uuids[2]}):
-        placement = place.backend().place(taken)
+        placement = giving_place.backend().place(taken)
         assert isinstance(placement, Placement)
         assert len(placement.slots) == 1
         slots.update(placement.slots)
     assert len(slots) == 3
+
+
+@pytest.mark.parametrize("free_mb", [FREE_MB, (900, 800)])
+def test_gpus_that_are_not_the_servers_to_give_are_neither_reserved_nor_waited_for(
+    keeping_place: ContractPlace, free_mb: tuple[int, ...]
+) -> None:
+    uuids = keeping_place.have_cards(free_mb)
+    for taken in (set[str](), set(uuids)):
+        placement = keeping_place.backend().place(taken)
+        assert isinstance(placement, Placement)
+        assert (placement.gpu_uuids, placement.slots) == ((), ())
 
 
 def test_a_trainer_without_use_for_a_gpu_gets_none(backend: Backend) -> None:
