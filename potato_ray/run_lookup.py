@@ -37,8 +37,14 @@ def find_run(config: ProjectConfig, reader: RegistryReader, run_id: str) -> Run:
             f"The record of run {run_id} was pruned; its folder is still on disk.",
             code=missing.code,
             evidence=f"It is {folder}.",
-            next_step="Look at its scores.json and run.log. model_training.retain_runs: how many are kept.",
+            next_step=f"{_remains(folder)}model_training.retain_runs says how many records are kept.",
         ) from None
+
+
+def _remains(folder: Path) -> str:
+    """Where to look for what its record held, of the files that are there."""
+    there = [name for name in ("scores.json", "run.log") if (folder / name).is_file()]
+    return f"Look at its {' and '.join(there)}; " if there else ""
 
 
 def named_run(config: ProjectConfig, reader: RegistryReader, name: str) -> Run:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import sqlite3
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 from potato_ray.actors.failures import passes_by_itself, unexpected
 from potato_ray.backends.base import Placement, Refusal
 from potato_ray.config.models import ModelTraining
-from potato_ray.errors import PotatoRayError, StartRefused
+from potato_ray.errors import Conflict, PotatoRayError, StartRefused
 from potato_ray.registry.runs import NewRun, Reservation, Run
 from potato_ray.registry.states import State
 from potato_ray.starting import StartPlan, StartRequest, plan_start, request_of, require_same
@@ -120,9 +121,10 @@ class Admission:
                 evidence=refusal.evidence,
                 next_step=refusal.next_step,
             )
-        await self.controller.write(
-            self.registry.note_progress, run.run_id, run.attempt, refusal.message, 0, 0
-        )
+        with contextlib.suppress(Conflict):  # the registry is locked: it is said again at the next look
+            await self.controller.write(
+                self.registry.note_progress, run.run_id, run.attempt, refusal.message, 0, 0
+            )
 
     def plan_again(self, run: Run) -> StartPlan:
         """The plan of a run that has waited. Raises PotatoRayError (invalid_when_dequeued)."""

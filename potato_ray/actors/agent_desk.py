@@ -108,6 +108,8 @@ class AgentDesk:
         except PotatoRayError as error:
             await self.controller.admission.refuse(run, error)
             return None
+        if self.controller.stopping or self.controller.holding:
+            return None
         begun: Run | None = await self.controller.write(
             self.controller.registry.begin,
             run.run_id,

@@ -14,6 +14,7 @@ import ray.exceptions
 from potato_ray.actors import tasks
 from potato_ray.actors.failures import answer_of, forget, task_failure
 from potato_ray.backends.base import Placement
+from potato_ray.backends.making import lost_after_s
 from potato_ray.bundle.comparison import split_changes
 from potato_ray.bundle.reading import items_of, read_manifest
 from potato_ray.bundle.report import BuildReport
@@ -145,7 +146,7 @@ class Building:
                 max_wall_s=training.max_wall_seconds,
                 max_ram_mb=training.max_ram_mb,
                 grace_s=training.grace_seconds,
-                lost_after_s=training.survive_s,
+                lost_after_s=lost_after_s(self.controller.config, self.run.backend),
                 num_threads=training.num_threads,
                 device=self.placement.device,
                 gpu_uuids=self.placement.gpu_uuids,

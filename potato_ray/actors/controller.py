@@ -287,6 +287,8 @@ class RunController:
                     raise
                 logger.warning("the registry cannot be taken up yet: %s", error)
             await asyncio.sleep(WRITE_AGAIN_AFTER_S)
+            if self.stopping:
+                raise unexpected("The controller was stopped before the registry could be taken up")
 
     async def _guarded(self, work: Callable[[], Awaitable[T]], trouble: str) -> T | None:
         """Do a part of the controller's life; a failure is logged, and does not end that life."""

@@ -14,6 +14,7 @@ import ray.exceptions
 from potato_ray.actors import tasks
 from potato_ray.actors.failures import answer_of, task_failure
 from potato_ray.agent.protocol import PROGRESS_EVERY_S
+from potato_ray.backends.making import lost_after_s
 from potato_ray.job.folder import read_json, write_json
 from potato_ray.mirror.folder import MirrorFolder
 from potato_ray.registry.runs import Run
@@ -46,7 +47,6 @@ class HandingOver:
 
     def _document(self, packed: Mapping[str, Any]) -> dict[str, Any]:
         training = self.controller.config.model_training
-        settings = training.backends[self.run.backend]
         return {
             "v": VERSION,
             "run_id": self.run.run_id,
@@ -56,7 +56,7 @@ class HandingOver:
             "bundle": packed["bundle"],
             "code": packed["code"],
             "grace_seconds": training.grace_seconds,
-            "lost_after_s": max(300.0, float(settings.heartbeat_timeout_s)),
+            "lost_after_s": lost_after_s(self.controller.config, self.run.backend),
             "progress_every_s": PROGRESS_EVERY_S,
             "max_predictions_mb": training.max_predictions_mb,
         }

@@ -6,9 +6,11 @@ A RunWay may begin in the middle: after a restart the registry says how far its 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import socket
+import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -312,11 +314,11 @@ class RunWay:
                 await asyncio.wait({self._recording})  # people want to see the sizes
             await self._change(state, **fields)
             self.controller.wake()
+            if state != State.SUCCESS:
+                await self.controller.write_steps(self._drop_some_predictions)
             await asyncio.to_thread(self._keep_log)
             if self.handing is not None:
                 await self.handing.clear_up()
-            if state != State.SUCCESS:
-                await self.controller.write_steps(self._drop_some_predictions)
 
     def _drop_some_predictions(self) -> bool:
         """Of a run that failed while it was finished; True when none are left."""
@@ -326,7 +328,7 @@ class RunWay:
         """Leave the log in the run's folder; the registry, which has it too, forgets old runs."""
         try:
             write_log(self.controller.reader, self.run.run_id, self.job.path / "run.log")
-        except OSError as error:
+        except (OSError, PotatoRayError, sqlite3.Error) as error:
             logger.warning("run %s: its log could not be written: %s", self.run.run_id, error)
 
     # --- the registry -----------------------------------------------------------------------------
@@ -339,14 +341,13 @@ class RunWay:
         self._newest = noted = (step, current, total)
         try:
             while True:
-                await self.controller.write(
-                    self.controller.registry.note_progress, self.run.run_id, self.run.attempt, *noted
-                )
+                with contextlib.suppress(PotatoRayError):  # locked, or a full disk: the next may be written
+                    await self.controller.write(
+                        self.controller.registry.note_progress, self.run.run_id, self.run.attempt, *noted
+                    )
                 if self._newest is noted:
                     return
                 noted = self._newest
-        except PotatoRayError:
-            pass  # the registry is locked, or its disk is full: the next one may be written
         finally:
             self._newest = None
 

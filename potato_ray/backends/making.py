@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from potato_ray.config.models import ProjectConfig
 
 LOCAL = "local"
+LOST_AFTER_S = 300.0
+"""How long an agent works on without its server, unless heartbeat_timeout_s is longer."""
 
 
 def make_backend(name: str, config: ProjectConfig, *, spare: Path | None = None) -> Backend:
@@ -58,6 +60,14 @@ def agent_settings(name: str, settings: ConfiguredAgent, config: ProjectConfig) 
         device=config.model_training.device,
         heartbeat_timeout_s=settings.heartbeat_timeout_s,
     )
+
+
+def lost_after_s(config: ProjectConfig, name: str) -> float:
+    """How long a worker on a backend goes on when nobody follows it any more, in seconds."""
+    if name == LOCAL:
+        return config.model_training.survive_s
+    settings = config.model_training.backends[name]
+    return max(LOST_AFTER_S, float(getattr(settings, "heartbeat_timeout_s", 0.0)))
 
 
 def local_settings(config: ProjectConfig) -> LocalSettings:

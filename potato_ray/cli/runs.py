@@ -32,7 +32,8 @@ def find_run(config: ProjectConfig, name: str, status: str | None = None) -> Run
     reader = reader_of(config)
     if name != LATEST:
         return run_lookup.named_run(config, reader, name)
-    newest = reader.runs(limit=1, status=status)
+    # Of a run that Potato made itself there is no model of ours, and nothing to withdraw.
+    newest = reader.runs(limit=1, status=status, ours=status is not None)
     if not newest:
         which = f"run that ended as {status}" if status else "run yet"
         raise NotFound(f"The project has no {which}.", next_step="Start one with potato-ray training run.")

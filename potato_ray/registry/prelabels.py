@@ -319,10 +319,13 @@ def forget_predictions(connection: sqlite3.Connection, run: int, limit: int) -> 
 
 
 def forget_withdrawn(connection: sqlite3.Connection, runs: Iterable[int], limit: int) -> int:
-    """Delete at most `limit` predictions of the first of `runs` that was withdrawn; returns how many."""
-    noted = "SELECT json_extract(writeback, '$.withdrawn_at') FROM potato_ray_runs WHERE seq = ?"
+    """Delete at most `limit` predictions of the first of `runs` that failed or was withdrawn; how many."""
+    over = (
+        "SELECT state <> 'success' OR json_extract(writeback, '$.withdrawn_at') IS NOT NULL"
+        " FROM potato_ray_runs WHERE seq = ?"
+    )
     for run in runs:
-        if connection.execute(noted, (run,)).fetchone()[0] is not None:
+        if connection.execute(over, (run,)).fetchone()[0]:
             return forget_predictions(connection, run, limit)
     return 0
 

@@ -81,8 +81,10 @@ class RegistryReader:
             f"No such run: {run_id}", code="unknown_run", next_step="List the runs for their identifiers."
         )
 
-    def runs(self, limit: int = 50, status: str | None = None, trainer: str | None = None) -> list[Run]:
-        """The newest runs, ours and Potato's, newest first.
+    def runs(
+        self, limit: int = 50, status: str | None = None, trainer: str | None = None, *, ours: bool = False
+    ) -> list[Run]:
+        """The newest runs, ours and Potato's (with `ours`: ours alone), newest first.
 
         `status` is a status as people see it: cancelling, queued (offered ones are), or a state.
         """
@@ -90,14 +92,14 @@ class RegistryReader:
         if connection is None:
             return []
         try:
-            ours = _own(connection, limit, status, trainer) if schema.version(connection) else []
-            theirs = potato_tables.potato_runs(connection, trainer)
+            own = _own(connection, limit, status, trainer) if schema.version(connection) else []
+            theirs = [] if ours else potato_tables.potato_runs(connection, trainer)
         finally:
             connection.close()
         wanted = [run for run in theirs if status in (None, run.status)]
         wanted.sort(key=lambda run: run.created_at, reverse=True)
         # Ours keep the order in which they were made, which a clock that was set back does not change.
-        return list(islice(merge(ours, wanted, key=lambda run: -run.created_at), limit))
+        return list(islice(merge(own, wanted, key=lambda run: -run.created_at), limit))
 
     def current(self) -> list[Run]:
         """The runs in progress, oldest first; at most max_concurrent_runs of them."""

@@ -406,7 +406,7 @@ class Registry:
             return prelabels.settle_newest(connection, self.project, after, decide, gate_blocks, CHUNK)
 
     def resume_withdrawal(self) -> int:
-        """Drop the next predictions of a run whose withdrawal was cut off; 0: there are none."""
+        """Drop the next predictions of a failed or withdrawn run that still has some; 0: none has."""
         with transaction(self._connection, durable=False) as connection:
             return prelabels.forget_withdrawn(connection, retention.ended_with_predictions(connection), CHUNK)
 

@@ -24,6 +24,8 @@ FAILED = 1
 INTERRUPTED = 130
 CANCEL_WINDOW_S = 5.0
 AFTER_GRACE_S = 5.0
+HOLD_WITHIN_S = 2.0
+"""How long is waited for the controller to hold its queue before runs are named and cancelled."""
 POLL_S = 0.1
 BROKEN = 0
 """What the inbox gets, instead of a signal's number, when the server cannot go on."""
@@ -111,8 +113,12 @@ class Ending:
             return INTERRUPTED
         return self._cancel_all(going_on) if number == signal.SIGINT else self._stop(number)
 
-    def _cancel_all(self, runs: Sequence[Run]) -> int:
-        """Cancel runs and wait for their ends; one more signal ends the waiting."""
+    def _cancel_all(self, named: Sequence[Run]) -> int:
+        """Cancel all runs and wait for their ends; one more signal ends the waiting."""
+        self._holding.join(HOLD_WITHIN_S)
+        known = {run.run_id for run in named}
+        # Some may have begun just before the queue was held.
+        runs = [*named, *(run for run in self._current() if run.run_id not in known)]
         self._tell(f"cancelling {', '.join(run.run_id for run in runs)}; Ctrl-C again leaves at once")
         threading.Thread(target=self._cancel_each, args=(runs,), daemon=True).start()
         deadline = self._clock() + self._patience_s
@@ -130,9 +136,7 @@ class Ending:
 
     def _cancel_each(self, runs: Sequence[Run]) -> None:
         self._holding.join(self._patience_s)  # the end of one would let the next one begin
-        known = {run.run_id for run in runs}
-        begun = [run for run in self._current() if run.run_id not in known]  # before the queue was held
-        for run in (*begun, *runs):
+        for run in runs:
             with contextlib.suppress(Exception):  # it has ended meanwhile, or Ray is going
                 self._cancel(run.run_id)
 

@@ -15,7 +15,7 @@ from potato_ray.actors.admission import Admission
 from potato_ray.actors.controller import RunController
 from potato_ray.backends.base import Placement, Refusal
 from potato_ray.config import ProjectConfig, load
-from potato_ray.errors import StartRefused
+from potato_ray.errors import Conflict, StartRefused
 from potato_ray.registry import Registry, Run, State
 from potato_ray.starting import StartPlan, StartRequest
 
@@ -132,3 +132,19 @@ def test_a_run_for_which_a_place_is_looked_for_does_not_begin_once_the_queue_is_
     asyncio.run(admission(controller).admit())
     assert controller.begun == []
     assert len(controller.registry.queued()) == 1
+
+
+def test_a_run_behind_one_that_waits_begins_though_the_step_line_met_a_lock(
+    controller: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def locked(*_: Any) -> None:
+        raise Conflict("project.sqlite is locked.", code="registry_locked")
+
+    monkeypatch.setattr(Registry, "note_progress", locked)
+    _, second = (enqueue(controller, replace(WANTED, idempotency_key=None)) for _ in range(2))
+    controller.places = [
+        Refusal("no_gpu_free", "Held by another run.", "Wait.", wait=True),
+        Placement("local", "cpu"),
+    ]
+    asyncio.run(admission(controller).admit())
+    assert controller.begun == [second.run_id]

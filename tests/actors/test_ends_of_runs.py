@@ -15,7 +15,7 @@ from potato_ray.actors import controller as controllers
 from potato_ray.actors import finishing as finishings
 from potato_ray.actors.controller import RunController
 from potato_ray.config.models import ProjectConfig
-from potato_ray.errors import RunFailed
+from potato_ray.errors import Conflict, RunFailed
 from potato_ray.job.folder import JobFolder
 from potato_ray.registry import Registry, RegistryReader, Reservation, Run, State
 from potato_ray.registry.pruning import Pruning
@@ -190,3 +190,69 @@ def test_of_many_step_lines_the_newest_is_written_and_nothing_waits_behind_the_o
 
     controlled(config, scenario)
     assert written == [0, 19]
+
+
+def test_the_last_step_line_is_written_though_one_before_it_met_a_lock(
+    config: ProjectConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[int] = []
+
+    def locked_at_first(registry: Registry, run_id: str, attempt: int, step: str, *numbers: float) -> None:
+        tried.append(int(numbers[0]))
+        if len(tried) == 1:
+            raise LOCKED
+
+    monkeypatch.setattr(Registry, "note_progress", locked_at_first)
+    run_id = trained(config, 0)
+
+    async def scenario(controller: RunController) -> None:
+        await controller.ready()
+        notes = (controller.note_progress(run_id, 1, "reading", number, 20) for number in range(21))
+        await asyncio.gather(*notes)
+
+    scoring(monkeypatch, asyncio.Event().wait)
+    controlled(config, scenario)
+    assert tried == [0, 20]
+
+
+def test_what_a_failed_run_has_stored_goes_with_the_next_controller_when_this_one_could_not_drop_it(
+    config: ProjectConfig,
+) -> None:
+    run_id = trained(config, 0)
+    with Registry(config.registry_path, project=config.annotation_task_name) as registry:
+        row = {"instance_id": "a", "schema_name": "sentiment", "payload": {"label": "positive"}}
+        registry.store_predictions(run_id, 1, [row])
+        registry.transition(run_id, 1, State.ERROR)
+
+    async def scenario(controller: RunController) -> None:
+        await controller.ready()
+        while stored(config, run_id):
+            await asyncio.sleep(0.005)
+
+    controlled(config, scenario)
+
+
+@pytest.mark.parametrize("restarted", [True, False])
+def test_a_controller_that_ray_has_started_again_waits_for_a_locked_registry(
+    config: ProjectConfig, monkeypatch: pytest.MonkeyPatch, restarted: bool
+) -> None:
+    monkeypatch.setattr(controllers, "_is_restarted", lambda: restarted)
+    opened: list[Registry] = []
+    really_open = Registry.open
+
+    def locked_at_first(registry: Registry) -> Registry:
+        opened.append(registry)
+        if len(opened) == 1:
+            raise LOCKED
+        return really_open(registry)
+
+    monkeypatch.setattr(Registry, "open", locked_at_first)
+
+    async def scenario(controller: RunController) -> str:
+        try:
+            return str((await controller.ready())["project"])
+        except Conflict as refused:
+            return refused.code
+
+    expected = config.annotation_task_name if restarted else "registry_locked"
+    assert controlled(config, scenario) == expected

@@ -7,7 +7,7 @@ import pytest
 from potato_ray.backends.agent import AgentBackend
 from potato_ray.backends.base import Job, Placement, Refusal
 from potato_ray.backends.local import LocalBackend
-from potato_ray.backends.making import describe, make_backend, require_runnable
+from potato_ray.backends.making import describe, lost_after_s, make_backend, require_runnable
 from potato_ray.config import ProjectConfig, load
 from potato_ray.errors import NotFound, RunFailed, StartRefused
 
@@ -84,7 +84,8 @@ def test_a_type_that_cannot_run_yet_says_so_everywhere(
     assert (
         report.checks[0].message
         == placed.message
-        == f"{describe(name, config)} cannot run anything yet: " + ("this version runs on local and on agents.")
+        == f"{describe(name, config)} cannot run anything yet: "
+        + ("this version runs on local and on agents.")
     )
     with pytest.raises(RunFailed):
         backend.execute(Job("r", 1, tmp_path), lambda *args: pytest.fail("nothing to say"))
@@ -100,3 +101,8 @@ def test_an_unknown_backend_is_not_found_and_the_known_ones_are_named(config: Pr
     with pytest.raises(NotFound) as caught:
         make_backend("gpu-sever", config)
     assert caught.value.evidence == "The backends are local, gpu-server, cluster, workstation, lab."
+
+
+def test_a_worker_over_there_outlives_a_short_silence_of_the_server(config: ProjectConfig) -> None:
+    assert lost_after_s(config, "local") == config.model_training.survive_s
+    assert lost_after_s(config, "workstation") == 300.0

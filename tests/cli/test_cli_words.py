@@ -203,9 +203,10 @@ def test_a_run_that_was_cancelled_while_it_waited_says_when() -> None:
 def test_predicting_with_a_pruned_run_names_its_folder(project: ProjectConfig) -> None:
     folder = project.training_dir / "runs" / "20260301T093000-1f2e3d"
     (folder / "artifacts").mkdir(parents=True)
+    (folder / "run.log").touch()
     with pytest.raises(NotFound, match="was pruned; its folder is still on disk") as gone:
         run_predict(folder.name, Path("new.txt"), project.path, None)
-    assert "Look at its scores.json and run.log" in gone.value.next_step
+    assert "Look at its run.log; model_training" in gone.value.next_step
     (folder / "artifacts" / "model_card.json").write_text("{}", "utf-8")
     with pytest.raises(NotFound, match="was pruned") as gone:
         run_predict(folder.name, Path("new.txt"), project.path, None)

@@ -72,10 +72,12 @@ def test_the_json_form_holds_everything(project: ProjectConfig, capsys: pytest.C
 def test_a_pruned_run_is_found_on_the_disk(project: ProjectConfig, look: object) -> None:
     folder = project.training_dir / "runs" / "20261129T164100-abcdef"
     folder.mkdir(parents=True)
+    for name in ("scores.json", "run.log"):
+        (folder / name).touch()
     with pytest.raises(NotFound, match="its folder is still on disk") as pruned:
         look(folder.name, project.path, as_json=False)  # type: ignore[operator]
     assert str(folder) in pruned.value.evidence
-    assert "run.log" in pruned.value.next_step
+    assert "scores.json and run.log" in pruned.value.next_step
 
 
 @pytest.mark.parametrize("name", ["20261129T164100-abcdef", "..", "../runs", "/tmp"])

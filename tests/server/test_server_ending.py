@@ -126,13 +126,23 @@ def test_no_waiting_run_begins_once_the_end_was_asked_for() -> None:
 
 def test_a_run_that_began_just_before_the_queue_was_held_is_cancelled_too() -> None:
     class Late(Runs):
+        looked_at = threading.Event()
+
+        def current(self) -> list[Run]:
+            try:
+                return super().current()
+            finally:
+                self.looked_at.set()
+
         def hold(self) -> None:
+            assert self.looked_at.wait(5.0)
             self.runs["r2"] = replace(RUN, run_id="r2")
             super().hold()
 
     runs = Late(RUN)
-    Ended(runs, INT, INT)
+    ended = Ended(runs, INT, INT)
     assert set(runs.cancelled) == {"r1", "r2"}
+    assert "run r2 is cancelled" in ended.said
 
 
 @pytest.mark.parametrize("number", [TERM, HUP, INT])
