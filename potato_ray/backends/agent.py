@@ -6,17 +6,13 @@ import time
 from collections.abc import Callable, Set
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from potato_ray.backends.agent_check import report
 from potato_ray.backends.agent_following import AgentFollowing
 from potato_ray.backends.base import CheckReport, EventSink, Job, Outcome, Placement, Refusal
-from potato_ray.backends.endings import limits_of, read_if_whole
+from potato_ray.backends.endings import limits_of
 from potato_ray.mirror.folder import WORKING, MirrorFolder
 from potato_ray.registry.reading import RegistryReader
-
-LOST_AFTER_S: Final = 300.0
-"""How long an agent goes on without a word from the server, unless its job says otherwise."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +101,4 @@ def _touched_at(path: Path) -> float:
 def _gone_after_s(mirror: MirrorFolder) -> float:
     """Seconds of silence after which nothing can be alive: the agent, or else the launcher, gives up."""
     limits = limits_of(mirror)
-    job = read_if_whole(mirror.job) or {}
-    lost_after_s = float(job.get("lost_after_s", LOST_AFTER_S))
-    return max(lost_after_s, limits.lost_after_s) + limits.grace_s
+    return limits.lost_after_s + limits.grace_s
