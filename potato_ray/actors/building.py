@@ -149,10 +149,15 @@ class Building:
                 lost_after_s=lost_after_s(self.controller.config, self.run.backend),
                 num_threads=training.num_threads,
                 device=self.placement.device,
-                gpu_uuids=self.placement.gpu_uuids,
+                gpu_uuids=self._gpu_uuids(),
             ),
         )
         write_json(self.job.spec, spec.as_json())
+
+    def _gpu_uuids(self) -> tuple[str, ...] | None:
+        """The cards that the worker sees; None: its agent chooses among those of its machine."""
+        elsewhere = self.controller.desk.serves(self.run.backend) and self.placement.device != "cpu"
+        return None if elsewhere else self.placement.gpu_uuids
 
     def split_changes(self) -> list[str]:
         """What moved items between splits since the run that this one's score is compared with."""

@@ -1,0 +1,48 @@
+"""Which GPU a job gets on an agent's machine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from potato_ray.agent.card_choice import with_card
+
+CARDS = [
+    {"uuid": "GPU-1", "free_mb": 4000},
+    {"uuid": "GPU-2", "free_mb": 30000},
+    {"uuid": "GPU-3", "free_mb": None},
+]
+
+
+@pytest.fixture(autouse=True)
+def nobody_has_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+
+
+def chosen(cards: list[dict[str, Any]], **limits: Any) -> Any:
+    spec = {"run_id": "r", "limits": {"device": "auto", "gpu_uuids": None, **limits}}
+    return with_card(spec, lambda: cards)["limits"]["gpu_uuids"]
+
+
+def test_a_job_gets_the_card_with_the_most_free_memory() -> None:
+    assert chosen(CARDS) == ["GPU-2"]
+
+
+@pytest.mark.parametrize("cards", [[], CARDS[2:]])
+def test_without_a_card_that_is_known_to_have_memory_nothing_is_chosen(cards: list[dict[str, Any]]) -> None:
+    assert chosen(cards) is None
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda:1", "mps"])
+def test_a_job_that_says_its_device_keeps_it(device: str) -> None:
+    assert chosen(CARDS, device=device) is None
+
+
+def test_what_the_server_has_chosen_stays() -> None:
+    assert chosen(CARDS, gpu_uuids=["GPU-1"]) == ["GPU-1"]
+
+
+def test_whoever_started_the_agent_may_choose(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    assert chosen(CARDS) is None
