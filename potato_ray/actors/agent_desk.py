@@ -15,9 +15,10 @@ from collections.abc import Callable, Mapping, Sequence
 from hmac import compare_digest
 from typing import TYPE_CHECKING, Any
 
+from potato_ray.actors.failures import unexpected
 from potato_ray.agent_tokens import digest_of, is_agent_backend, new_token, require_agent_backend
 from potato_ray.backends.base import Placement
-from potato_ray.errors import PotatoRayError
+from potato_ray.errors import PotatoRayError, ProjectUnwritable
 from potato_ray.mirror.folder import ClaimNote, MirrorFolder
 from potato_ray.registry.agents import AgentSeen
 from potato_ray.registry.runs import Run
@@ -85,6 +86,8 @@ class AgentDesk:
             if held is not None or self.controller.stopping or self.controller.holding:
                 return held
             for run in await asyncio.to_thread(self.controller.reader.offered, backend):
+                if self.controller.busy >= self.controller.config.model_training.max_concurrent_runs:
+                    break
                 begun = await self._begin(run, lease_sha256, agent)
                 if begun is not None:
                     return {"run_id": begun.run_id, "attempt": begun.attempt}
@@ -108,6 +111,10 @@ class AgentDesk:
         except PotatoRayError as error:
             await self.controller.admission.refuse(run, error)
             return None
+        except Exception:
+            logger.exception("run %s could not be given to an agent", run.run_id)
+            await self.controller.admission.refuse(run, unexpected("The run could not be started"))
+            return None
         if self.controller.stopping or self.controller.holding:
             return None
         begun: Run | None = await self.controller.write(
@@ -120,13 +127,24 @@ class AgentDesk:
             return None
         self._offered_since.pop(run.run_id, None)
         claim = ClaimNote(begun.attempt, lease_sha256, dict(agent), begun.begun_at or 0.0)
-        await asyncio.to_thread(self._give, begun, claim)
+        try:
+            await asyncio.to_thread(self._give, begun, claim)
+        except OSError as failure:
+            await self._take_back(begun)
+            raise ProjectUnwritable.because(failure, "The run's folder") from failure
         placed = self.controller.backend(run.backend).place(frozenset(), uses_gpu=plan.uses_gpu)
         host = str(agent.get("host") or "an unnamed host")
         device = placed.device if isinstance(placed, Placement) else "auto"
         step = f"taken by the agent on {host}"
         self.controller.follow(begun, Placement(run.backend, device, step=step, host=host))
         return begun
+
+    async def _take_back(self, run: Run) -> None:
+        """A run that began and could not be given to anybody waits again, and holds no slot."""
+        await self.controller.write_surely(
+            self.controller.registry.transition, run.run_id, run.attempt, State.QUEUED
+        )
+        self.controller.wake()
 
     def _give(self, run: Run, claim: ClaimNote) -> None:
         mirror = self._mirror(run)

@@ -13,6 +13,8 @@ from typing import Any
 
 KEPT_AGENTS = 200
 """Of one backend, the last seen; an agent that is started a thousand times is a thousand agents."""
+KEPT_FOR_S = 300.0
+"""However many there are, none is forgotten that was heard of in so long before the last one."""
 
 
 @dataclass(frozen=True)
@@ -112,8 +114,9 @@ def _see_token(connection: sqlite3.Connection, backend: str) -> None:
 def _forget_old(connection: sqlite3.Connection, backend: str) -> None:
     connection.execute(
         "DELETE FROM potato_ray_agents WHERE backend = :backend AND agent_id NOT IN (SELECT agent_id FROM"
-        " potato_ray_agents WHERE backend = :backend ORDER BY last_seen DESC LIMIT :kept)",
-        {"backend": backend, "kept": KEPT_AGENTS},
+        " potato_ray_agents WHERE backend = :backend ORDER BY last_seen DESC LIMIT :kept) AND last_seen <"
+        " (SELECT max(last_seen) FROM potato_ray_agents WHERE backend = :backend) - :kept_for_s",
+        {"backend": backend, "kept": KEPT_AGENTS, "kept_for_s": KEPT_FOR_S},
     )
 
 

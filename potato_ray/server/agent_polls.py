@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from potato_ray.errors import PotatoRayError
+from potato_ray.mirror.folder import MirrorFolder
 from potato_ray.registry.watch import RegistryWatch
 from potato_ray.run_lookup import run_folder
 from potato_ray.server.agent_view import Claimed, View, Views
@@ -78,6 +79,7 @@ class Polls:
         self._given: dict[str, tuple[Claimed, int]] = {}
         self._giving: dict[str, asyncio.Task[None]] = {}
         self._not_before: dict[str, float] = {}
+        self._unseen = False
         self._kick = asyncio.Event()
         self._watching: asyncio.Task[None] | None = None
         self._trouble = ""
@@ -185,11 +187,14 @@ class Polls:
 
     def _see(self, wanted: set[Claimed], anyway: bool) -> tuple[View | None, dict[Claimed, Job]]:
         """In the watcher's thread: the view, None where nothing was committed; the jobs that are there."""
-        view = self._views.take() if self._watch.changed() or anyway else None
+        # Kept until a view was taken: the watch tells of each change once.
+        self._unseen = self._watch.changed() or anyway or self._unseen
+        view = self._views.take() if self._unseen else None
+        self._unseen = False
         jobs: dict[Claimed, Job] = {}
         for claimed in wanted:
             folder = self._views.job_folder(claimed)
-            job = None if folder is None else folder.read_job(claimed.attempt)
+            job = None if folder is None else _read_job(folder, claimed.attempt)
             if job is not None:
                 jobs[claimed] = job
         return view, jobs
@@ -256,3 +261,12 @@ class Polls:
         present = self._waiting.get(poll.lease_sha256)
         if present is not None and present.backend == poll.backend:
             present.claimed = claimed
+
+
+def _read_job(folder: MirrorFolder, attempt: int) -> Job | None:
+    """A job that cannot be read is looked for again; it must not keep the others from theirs."""
+    try:
+        return folder.read_job(attempt)
+    except OSError as error:
+        logger.warning("%s could not be read, trying again: %s", folder.job, error)
+        return None

@@ -17,7 +17,8 @@ from potato_ray.actors.way import RunWay
 from potato_ray.agent_tokens import digest_of
 from potato_ray.config import load
 from potato_ray.config.models import ProjectConfig
-from potato_ray.errors import Conflict, NotFound
+from potato_ray.errors import Conflict, NotFound, ProjectUnwritable
+from potato_ray.mirror.folder import ClaimNote, MirrorFolder
 from potato_ray.registry import Run, State
 from potato_ray.starting import StartRequest
 
@@ -163,5 +164,49 @@ def test_agents_that_were_heard_of_are_recorded(config: ProjectConfig) -> None:
         await controller.agents_seen("ws", [seen])
         [agent] = controller.reader.agents("ws")
         assert (agent.host, agent.gpus, agent.last_seen) == ("workstation", ({"uuid": "GPU-1"},), 7.0)
+
+    controlled(config, scenario)
+
+
+def test_a_run_whose_claim_cannot_be_written_waits_again_and_holds_no_slot(
+    config: ProjectConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = [OSError(28, "No space left on device")]
+    write = MirrorFolder.write_claim
+
+    def fails_once(mirror: MirrorFolder, claim: ClaimNote) -> None:
+        if full:
+            raise full.pop()
+        write(mirror, claim)
+
+    monkeypatch.setattr(MirrorFolder, "write_claim", fails_once)
+
+    async def scenario(controller: RunController) -> None:
+        run = await offered(controller)
+        with pytest.raises(ProjectUnwritable) as refused:
+            await controller.claim("ws", digest_of("lease"), AGENT)
+        assert refused.value.code == "disk_full"
+        assert controller.busy == 0
+        while (got := await controller.claim("ws", digest_of("lease"), AGENT)) is None:
+            await asyncio.sleep(0.005)
+        assert got == {"run_id": run.run_id, "attempt": 2}
+
+    controlled(config, scenario)
+
+
+def test_a_run_that_nobody_can_plan_does_not_hold_up_those_behind_it(
+    config: ProjectConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(controller: RunController) -> None:
+        first, second = await offered(controller), await offered(controller)
+        plan = controller.admission.plan_again
+        monkeypatch.setattr(
+            controller.admission,
+            "plan_again",
+            lambda run: 1 / 0 if run.run_id == first.run_id else plan(run),
+        )
+        got = await controller.claim("ws", digest_of("lease"), AGENT)
+        assert got == {"run_id": second.run_id, "attempt": 1}
+        assert (await controller.write(controller.registry.run, first.run_id)).state == State.ERROR
 
     controlled(config, scenario)

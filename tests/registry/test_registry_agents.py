@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 
 from potato_ray.registry import State
-from potato_ray.registry.agents import KEPT_AGENTS, AgentSeen, TokenRecord
+from potato_ray.registry.agents import KEPT_AGENTS, KEPT_FOR_S, AgentSeen, TokenRecord
 from potato_ray.registry.reading import RegistryReader
 from potato_ray.registry.schema import MIGRATIONS, migrate
 
@@ -45,9 +45,14 @@ def test_a_token_knows_when_it_was_last_used_and_not_what_was_before_it(registry
 
 
 def test_of_many_agents_the_last_seen_are_kept(registry, reader, clock):
-    registry.put_agents_seen([agent(str(n), clock.now + n) for n in range(KEPT_AGENTS + 5)])
+    registry.put_agents_seen([agent(str(n), clock.now + n * KEPT_FOR_S) for n in range(KEPT_AGENTS + 5)])
     kept = reader.agents("ws")
     assert (len(kept), kept[0].agent_id, kept[-1].agent_id) == (KEPT_AGENTS, str(KEPT_AGENTS + 4), "5")
+
+
+def test_agents_that_poll_at_present_are_all_known(registry, reader, clock):
+    registry.put_agents_seen([agent(str(n), clock.now + n / 10) for n in range(KEPT_AGENTS + 300)])
+    assert len(reader.agents("ws")) == KEPT_AGENTS + 300
 
 
 def test_what_is_on_offer_is_listed_by_backend_the_oldest_first(registry, reader, run_in):

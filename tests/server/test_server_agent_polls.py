@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
@@ -13,6 +14,7 @@ from agent_link import AGENT_BACKENDS, NAME, AgentLink
 
 from potato_ray.config import ProjectConfig
 from potato_ray.errors import Conflict
+from potato_ray.mirror.folder import MirrorFolder
 from potato_ray.registry.reading import RegistryReader
 from potato_ray.registry.states import State
 from potato_ray.server.agent_polls import Polls
@@ -247,6 +249,45 @@ def test_a_controller_that_fails_makes_polls_wait_and_nothing_else(play, caplog)
 
     play(scenario)
     assert "could not be given out" in caplog.text
+
+
+def test_an_offer_is_seen_though_the_first_look_at_it_failed(play, monkeypatch, caplog) -> None:
+    take, failures = Views.take, ["database is locked"]
+
+    def fails_once(self: Views) -> Any:
+        if failures:
+            raise sqlite3.OperationalError(failures.pop())
+        return take(self)
+
+    async def scenario(waiting: Waiting) -> None:
+        poll = waiting.begin("a", wait_s=10)
+        await asyncio.sleep(0.5)
+        monkeypatch.setattr(Views, "take", fails_once)
+        waiting.link.offer()
+        assert await asyncio.wait_for(poll, 5) is not None
+
+    play(scenario)
+    assert "database is locked" in caplog.text
+
+
+def test_a_job_that_cannot_be_read_keeps_no_other_agent_from_its_own(play, monkeypatch) -> None:
+    read, broken = MirrorFolder.read_job, []
+
+    def one_is_broken(self: MirrorFolder, attempt: int) -> Any:
+        if self.path.name in broken:
+            raise OSError(5, "Input/output error")
+        return read(self, attempt)
+
+    async def scenario(waiting: Waiting) -> None:
+        monkeypatch.setattr(MirrorFolder, "read_job", one_is_broken)
+        broken.append(waiting.link.offer())
+        first = waiting.begin("a", wait_s=10)
+        await asyncio.sleep(0.5)
+        waiting.link.offer()
+        assert await asyncio.wait_for(waiting.claim("b", wait_s=10), 5) is not None
+        first.cancel()
+
+    play(scenario)
 
 
 def test_while_the_controller_comes_up_nothing_is_sent_to_it(play) -> None:
