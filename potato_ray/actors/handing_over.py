@@ -6,7 +6,8 @@ job.json is what the agent gets as its answer, and is written last: where it is,
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import ray.exceptions
@@ -15,14 +16,19 @@ from potato_ray.actors import tasks
 from potato_ray.actors.failures import answer_of, task_failure
 from potato_ray.agent.protocol import PROGRESS_EVERY_S
 from potato_ray.backends.making import lost_after_s
+from potato_ray.errors import Cancelled
 from potato_ray.job.folder import read_json, write_json
 from potato_ray.mirror.folder import MirrorFolder
 from potato_ray.registry.runs import Run
+from potato_ray.shipping.packed import clear_unfinished
 
 if TYPE_CHECKING:
     from potato_ray.actors.controller import RunController
 
+logger = logging.getLogger(__name__)
+
 VERSION = 1
+MAX_PACKINGS = 3
 
 
 class HandingOver:
@@ -33,17 +39,31 @@ class HandingOver:
         self.run = run
         self.mirror = MirrorFolder(controller.run_folder(run.run_id))
 
-    async def hand_over(self) -> None:
-        """Pack the bundle and write job.json, unless that was done. Raises RunFailed (bundle_failed)."""
+    async def hand_over(self, cancelled: Callable[[], bool]) -> None:
+        """Pack the bundle and write job.json, unless that was done.
+
+        Raises Cancelled where nobody has the job yet and nobody shall, RunFailed (bundle_failed).
+        """
         if await asyncio.to_thread(self.mirror.read_job, self.run.attempt) is not None:
             return
-        try:
-            packed = await answer_of(
-                tasks.pack_job.remote(str(self.mirror.path), str(self.controller.config.state_dir))
-            )
-        except ray.exceptions.RayError as error:
-            raise task_failure(error, "bundle_failed", "packing the bundle") from error
+        packed = await self._packed() if not cancelled() else {}
+        if cancelled():
+            raise Cancelled("The run was cancelled before its agent could fetch it.")
         await asyncio.to_thread(write_json, self.mirror.job, self._document(packed))
+
+    async def _packed(self) -> dict[str, Any]:
+        """What tasks.pack_job answers; a packing whose process was lost is done again."""
+        for left in reversed(range(MAX_PACKINGS)):
+            folder, state_dir = str(self.mirror.path), str(self.controller.config.state_dir)
+            try:
+                return dict(await answer_of(tasks.pack_job.remote(folder, state_dir)))
+            except ray.exceptions.RayTaskError as error:
+                raise task_failure(error, "bundle_failed", "packing the bundle") from error
+            except ray.exceptions.RayError as error:
+                if not left:
+                    raise task_failure(error, "bundle_failed", "packing the bundle") from error
+                logger.warning("run %s: its packing was lost (%s)", self.run.run_id, type(error).__name__)
+        raise AssertionError("unreachable: the loop returns or raises")
 
     def _document(self, packed: Mapping[str, Any]) -> dict[str, Any]:
         training = self.controller.config.model_training
@@ -68,3 +88,4 @@ class HandingOver:
     def _remove(self) -> None:
         for path in (self.mirror.job, self.mirror.bundle_archive):
             path.unlink(missing_ok=True)
+        clear_unfinished(self.mirror.path)

@@ -157,7 +157,7 @@ class RunWay:
         if self.run.state == State.FINISHING:
             return Outcome(status="success", result=self.run.result or {})
         if self.handing is not None:
-            await self.handing.hand_over()
+            await self.handing.hand_over(lambda: self.cancelled)
         lost, heard = 0, -1
         while lost < MAX_SUPERVISORS:
             seq = await asyncio.to_thread(self.controller.reader.last_seq, self.run.run_id)

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+_UNFINISHED = ".packing."
+
 
 @dataclass(frozen=True)
 class Packed:
@@ -42,13 +44,19 @@ class HashingFile:
         self._file.flush()
 
 
+def clear_unfinished(folder: Path) -> None:
+    """Remove what packers that were killed have left in a folder where none is at work. Raises OSError."""
+    for path in folder.glob(f"{_UNFINISHED}*"):
+        path.unlink(missing_ok=True)
+
+
 def pack_into(folder: Path, write: Callable[[HashingFile], None], named: Callable[[str], str]) -> Packed:
     """Let `write` fill a file in `folder`, durably, then give it the name that `named` makes of its digest.
 
     Whatever goes by that name is replaced at once. Raises what `write` raises, and OSError; nothing is
     left of the new file then.
     """
-    descriptor, name = tempfile.mkstemp(dir=folder, prefix=".packing.")
+    descriptor, name = tempfile.mkstemp(dir=folder, prefix=_UNFINISHED)
     temporary = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as file:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import time
@@ -81,6 +82,7 @@ class Lab:
         for agent in self.agents:
             agent.close()
         self.agents.clear()
+        shutil.rmtree(self.workdir, ignore_errors=True)
 
 
 @pytest.fixture(scope="module")

@@ -136,7 +136,8 @@ def test_a_run_waits_until_an_agent_asks_and_starts_within_a_second(study: Study
     assert study.reader.run(run_id).state == State.OFFERED
     study.agent("--once")
     succeeded(study, run_id)
-    study.agent()
+    second = study.agent()
+    second.wait_until(lambda: len(study.reader.agents("ws")) > 1)
     began = time.time()
     run = succeeded(study, study.start(act="succeed"))
     assert run.begun_at is not None
