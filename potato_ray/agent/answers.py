@@ -16,7 +16,7 @@ from potato_ray.agent.errors import (
     ServerUnreachable,
     WrongToken,
 )
-from potato_ray.agent.protocol import UNKNOWN_PROTOCOL, VERSION, VERSION_HEADER
+from potato_ray.agent.protocol import TOO_SLOW, UNKNOWN_PROTOCOL, VERSION, VERSION_HEADER
 
 MAX_ANSWER_BYTES = 1024 * 1024
 """Of an answer that is read as JSON; a bundle is no such answer."""
@@ -145,7 +145,7 @@ def _trouble(answer: Answer, shown: str, told: Mapping[str, str]) -> ServerUnrea
     said = " ".join(part for part in (told["message"], told["evidence"]) if part)
     return ServerUnreachable(
         f"{shown} answered {answer.status}.",
-        code=told["code"] or "server_trouble",
+        code=told["code"] or (TOO_SLOW if answer.status == 408 else "server_trouble"),
         evidence=said,
         next_step=told["next_step"],
         retry_after_s=retry_after_s(answer.headers),

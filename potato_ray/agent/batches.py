@@ -16,6 +16,12 @@ from potato_ray.job.follow import Follower
 
 ROOM_BYTES = 64 * 1024
 """Of a request, for what goes with the events."""
+USUAL_BYTES = 256 * 1024
+"""Of a batch; one event that is larger goes alone."""
+LEAST_BYTES = 4 * 1024
+"""Of a batch on a link that carries no more at a time."""
+WELL_SENT = 4
+"""So many batches that arrive let the next ones grow."""
 
 
 @dataclass(frozen=True)
@@ -27,18 +33,25 @@ class Batch:
 
 
 class Batches:
-    """Reads events.jsonl from where the server is. The same batch comes until `go_to` moves on."""
+    """Reads events.jsonl from where the server is. The same batch comes until `go_to` moves on.
+
+    `most_bytes` is for one event, `usual_bytes` for several.
+    """
 
     def __init__(
         self,
         folder: JobFolder,
         most_events: int = MAX_EVENTS,
         most_bytes: int = MAX_PROGRESS_BYTES - ROOM_BYTES,
+        usual_bytes: int = USUAL_BYTES,
     ) -> None:
         self._folder = folder
         self._follower = Follower(folder)
         self._most_events = self._all_events = most_events
         self._most_bytes = most_bytes
+        self._now_bytes = self._usual_bytes = min(usual_bytes, most_bytes)
+        self._n_sent = self._sent_bytes = 0
+        self._n_well = 0
         self._first_seq = 0
         self._replaced = -1
         self._waiting: list[dict[str, Any]] = []
@@ -48,13 +61,15 @@ class Batches:
         """The next events that the server lacks; none when there are none yet."""
         with self._lock:
             self._fill()
-            size = 0
+            self._sent_bytes = 0
             events: list[dict[str, Any]] = []
             for event in self._waiting[: self._most_events]:
-                size += len(json.dumps(event)) + 2
-                if size > self._most_bytes and events:
+                size = self._sent_bytes + len(json.dumps(event)) + 2
+                if size > self._now_bytes and events:
                     break
                 events.append(event)
+                self._sent_bytes = size
+            self._n_sent = len(events)
             return Batch(self._first_seq, events)
 
     def go_to(self, seq: int) -> None:
@@ -63,7 +78,7 @@ class Batches:
             known = seq - self._first_seq
             if 0 <= known <= len(self._waiting):
                 if known:
-                    self._most_events = self._all_events
+                    self._grow()
                 del self._waiting[:known]
             else:
                 self._follower = Follower(self._folder, first_seq=seq)
@@ -76,7 +91,7 @@ class Batches:
         False when that warning was refused as well.
         """
         with self._lock:
-            n_sent = min(self._most_events, len(self._waiting))
+            n_sent = min(self._most_events, self._n_sent, len(self._waiting))
             if n_sent > 1:
                 self._most_events = n_sent // 2
                 return True
@@ -86,6 +101,24 @@ class Batches:
             self._waiting[0] = _warning(f"An event ({name}) was left out, which the server refused: {why}")
             self._replaced = self._first_seq
             return True
+
+    def make_lighter(self) -> None:
+        """The last batch did not get through: send half as many bytes at a time.
+
+        A small one failed for another reason than its size.
+        """
+        with self._lock:
+            self._n_well = 0
+            if self._sent_bytes > LEAST_BYTES:
+                self._now_bytes = max(LEAST_BYTES, min(self._now_bytes, self._sent_bytes) // 2)
+
+    def _grow(self) -> None:
+        """A batch has arrived."""
+        self._most_events = self._all_events
+        self._n_well += 1
+        if self._n_well >= WELL_SENT:
+            self._n_well = 0
+            self._now_bytes = min(self._usual_bytes, 2 * self._now_bytes)
 
     def _fill(self) -> None:
         lacking = self._most_events - len(self._waiting)

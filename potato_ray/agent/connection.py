@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Callable, Mapping, Sequence
 
@@ -30,6 +31,10 @@ TIMEOUT_S = 20.0
 CONNECT_S = 10.0
 PACE_S = 60.0
 """How long a stream may go without a byte: a link that is back after 20 s goes on with it."""
+SLOW_BYTES_PER_S = 8 * 1024
+"""A body gets this much more time than a request without one: it may lie in the buffers of a slow uplink."""
+MOST_BODY_S = 60.0
+"""The longest that it gets so; servers wait no longer for it."""
 IDLE_S = 3.0
 """How long a free connection is kept; servers let go of theirs after 5 s and more."""
 
@@ -160,7 +165,7 @@ class ServerConnection:
         secrets: tuple[str, ...] = (),
     ) -> Answer:
         patient = patient or Patient(self._timeout_s, self._timeout_s)
-        ask = self._complete(method, path, body, job, patient, stop, {}, secrets)
+        ask = _with_time_for_body(self._complete(method, path, body, job, patient, stop, {}, secrets))
         with self._open_exchange(ask) as exchange:
             answer = exchange.answer()
         return judge(answer, self.shown, ask.secrets)
@@ -224,3 +229,11 @@ class ServerConnection:
     def _give_back(self, line: Line) -> None:
         with self._lock:
             self._free.append((self._clock(), line))
+
+
+def _with_time_for_body(ask: Ask) -> Ask:
+    """The same request, which waits the longer the more it has to send; a file has a pace alone."""
+    if not isinstance(ask.body, bytes):
+        return ask
+    behind_s = min(len(ask.body) / SLOW_BYTES_PER_S, MOST_BODY_S)
+    return ask._replace(patient=replace(ask.patient, behind_s=behind_s))

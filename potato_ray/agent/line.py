@@ -22,6 +22,8 @@ from potato_ray.agent.patience import Stop
 SLICE_S = 0.25
 """How soon a wait notices that it is to stop."""
 BUFFER_BYTES = 256 * 1024
+SENT_AT_ONCE_BYTES = 64 * 1024
+"""The pace of sending is that of such pieces."""
 _PEEK_BYTES = 4096
 
 
@@ -35,10 +37,15 @@ class ProxyRefused(OSError):
 
 @dataclass(frozen=True)
 class Patient:
-    """How long an exchange waits: `pace_s` without a byte, `total_s` for all of it (None: no limit)."""
+    """How long an exchange waits: `pace_s` without a byte, `total_s` for all of it (None: no limit).
+
+    Sending has moved when the line has taken SENT_AT_ONCE_BYTES, or what is left of a body.
+    """
 
     pace_s: float
     total_s: float | None = None
+    behind_s: float = 0.0
+    """So much later may the answer come, and the whole be over: what was sent may lie in buffers on the way."""
 
 
 class Line:
@@ -53,17 +60,22 @@ class Line:
     def begin(self, patient: Patient, stop: Stop | None = None) -> None:
         """Set the limits of what follows; the deadline counts from now."""
         self._pace_s = patient.pace_s
-        self._ends_at = None if patient.total_s is None else self._clock() + patient.total_s
+        self._answer_s = patient.pace_s + patient.behind_s
+        total_s = patient.total_s
+        self._ends_at = None if total_s is None else self._clock() + total_s + patient.behind_s
         self._stop = stop
 
     def sendall(self, data: bytes) -> None:
         """Send all of `data`. Raises TooSlow, Stopped, OSError."""
-        self._check_stop()
-        self._sock.settimeout(self._left(self._clock()))
-        try:
-            self._sock.sendall(data)
-        except socket.timeout as late:
-            raise TooSlow("it took nothing of what was sent") from late
+        # In pieces: the timeout of a socket is for the whole of what one call sends.
+        view = memoryview(data)
+        for begin in range(0, len(view), SENT_AT_ONCE_BYTES):
+            self._check_stop()
+            self._sock.settimeout(self._left(self._clock(), self._pace_s))
+            try:
+                self._sock.sendall(view[begin : begin + SENT_AT_ONCE_BYTES])
+            except socket.timeout as late:
+                raise TooSlow("it took too little of what was sent") from late
 
     def receive_into(self, buffer: Any) -> int:
         """Fill the beginning of `buffer`; 0 at the end. Raises TooSlow, Stopped, OSError."""
@@ -75,7 +87,7 @@ class Line:
         waiting_since = self._clock()
         while True:
             self._check_stop()
-            left = self._left(waiting_since)
+            left = self._left(waiting_since, self._answer_s)
             self._sock.settimeout(left if self._stop is None else min(left, SLICE_S))
             try:
                 return self._sock.recv_into(buffer)
@@ -107,7 +119,7 @@ class Line:
 
     def secure(self, context: ssl.SSLContext, host: str) -> None:
         """Go on under TLS. Raises ssl.SSLError, OSError."""
-        self._sock.settimeout(self._left(self._clock()))
+        self._sock.settimeout(self._left(self._clock(), self._pace_s))
         self._sock = context.wrap_socket(self._sock, server_hostname=host)
 
     def makefile(self, mode: str, *_: object) -> io.BufferedReader:
@@ -125,10 +137,10 @@ class Line:
         if self._stop is not None and self._stop.is_set():
             raise Stopped("The agent was told to stop while it talked to the server.")
 
-    def _left(self, waiting_since: float) -> float:
+    def _left(self, waiting_since: float, longest_s: float) -> float:
         """Seconds that the next wait may still take. Raises TooSlow when there are none."""
         now = self._clock()
-        left = waiting_since + self._pace_s - now
+        left = waiting_since + longest_s - now
         if self._ends_at is not None:
             left = min(left, self._ends_at - now)
         if left <= 0:

@@ -15,11 +15,17 @@ from typing import Any, Callable, Mapping
 
 from potato_ray.agent.batches import Batch, Batches
 from potato_ray.agent.contact import Contact
-from potato_ray.agent.errors import AgentError, ProtocolMismatch, Refused, WrongToken
+from potato_ray.agent.errors import (
+    AgentError,
+    ProtocolMismatch,
+    Refused,
+    ServerUnreachable,
+    WrongToken,
+)
 from potato_ray.agent.held_job import HeldJob
 from potato_ray.agent.job_document import MB, seconds
 from potato_ray.agent.patience import Patience
-from potato_ray.agent.protocol import GAP, STALE
+from potato_ray.agent.protocol import GAP, STALE, TOO_SLOW
 from potato_ray.agent.settings import Timing
 from potato_ray.agent.voice import Voice
 
@@ -27,6 +33,8 @@ TOO_MANY = "events_too_large"
 """413: the server takes no more events of this run."""
 UNREADABLE = frozenset({400, 413, 422})
 """The server cannot take these events, however often they are sent."""
+CUT = frozenset({TOO_SLOW, "server_too_slow", "server_unreachable", "answer_torn"})
+"""What becomes of a batch that is more than the link carries at a time."""
 MOST_NOTES = 50
 """That wait; a server takes more in one request."""
 JOIN_S = 2.0
@@ -176,6 +184,8 @@ class Relay:
             self._understand(answer, batch.first_seq if batch.events else None)
             self._forget(notes)
         except (AgentError, OSError) as failure:
+            if batch.events and isinstance(failure, ServerUnreachable) and failure.code in CUT:
+                self._batches.make_lighter()
             self._missed(failure)
 
     def _forget(self, notes: list[dict[str, Any]]) -> None:

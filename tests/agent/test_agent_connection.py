@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from typing import NamedTuple
@@ -22,6 +23,7 @@ from potato_ray.agent.errors import (
     Stopped,
     WrongToken,
 )
+from potato_ray.agent.line import open_line
 
 TOKEN = "prt_planted-token"
 
@@ -295,6 +297,42 @@ def test_a_server_that_takes_nothing_ends_an_upload(tmp_path):
     with WireServer(wire.unread(wire.hang)) as server, pytest.raises(ServerUnreachable) as failure:
         connect(server, pace_s=0.3).put_predictions(JOB, path)
     assert failure.value.code == "server_too_slow"
+
+
+@pytest.fixture
+def little_room(monkeypatch):
+    """Sockets that take little more than what the other side reads."""
+    monkeypatch.setattr("potato_ray.agent.connection.open_line", _with_little_room)
+
+
+def _with_little_room(*arguments):
+    line = open_line(*arguments)
+    line._sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 16 * 1024)
+    return line
+
+
+@pytest.mark.usefixtures("little_room")
+def test_a_body_takes_the_time_that_its_size_calls_for_on_a_slow_line():
+    events = [{"event": "log", "message": "x" * 1000}] * 700
+    with WireServer(
+        wire.slowly(300_000, wire.json_of({"next_seq": 700})), received_bytes=16 * 1024
+    ) as server:
+        answer = connect(server, timeout_s=0.8).progress(JOB, 0, events, [], True)
+    assert answer == {"next_seq": 700}
+
+
+@pytest.mark.usefixtures("little_room")
+def test_a_server_that_takes_nothing_of_a_body_ends_the_request():
+    events = [{"event": "log", "message": "x" * 1000}] * 700
+    with WireServer(wire.unread(wire.hang), received_bytes=16 * 1024) as server:
+        began_at = time.monotonic()
+        failure = _error(connect(server, timeout_s=0.3).progress, JOB, 0, events, [], True)
+    assert failure.code == "server_too_slow"
+    assert time.monotonic() - began_at < 3.0
+
+
+def test_a_body_that_a_server_gives_up_waiting_for_is_told_apart():
+    assert failure_of(wire.giving(408, b"")).code == "body_too_slow"
 
 
 def test_a_private_authority_is_believed_when_it_is_named(tmp_path):

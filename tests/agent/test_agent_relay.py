@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from agent_at_work import QUICK, AgentAtWork, offer
 from protocol_server import HANG, LOST, RESET, ProtocolServer
 
-from potato_ray.agent.batches import Batches
+from potato_ray.agent.batches import WELL_SENT, Batches
 from potato_ray.agent.errors import Refused, ServerUnreachable
 from potato_ray.agent.held_job import HeldJob
 from potato_ray.agent.job_document import JobDocument
@@ -92,6 +93,48 @@ class TestBatches:
         batches.go_to(1)
         assert numbers(batches.next().events) == [1, 2, 3]
 
+    def test_a_batch_has_a_usual_size_that_one_large_event_may_exceed(self, tmp_path: Path) -> None:
+        folder = JobFolder(tmp_path)
+        write_events(folder, 3)
+        EventLog(folder.events).write("log", level="info", message="x" * 5000)
+        write_events(folder, 1, first=3)
+        batches = Batches(folder, usual_bytes=2000)
+        sizes = []
+        while batches.next().events:
+            sizes.append(len(batches.next().events))
+            batches.go_to(batches.next().first_seq + sizes[-1])
+        assert sizes == [3, 1, 1]
+
+    def test_a_batch_that_does_not_get_through_is_halved_down_to_a_bound_and_grows_again(
+        self, tmp_path: Path
+    ) -> None:
+        folder = JobFolder(tmp_path)
+        write_events(folder, 900)
+        batches = Batches(folder)
+        whole = len(batches.next().events)
+        halves = []
+        for _ in range(8):
+            batches.make_lighter()
+            halves.append(len(batches.next().events))
+        assert whole == 900
+        assert whole / 2.2 < halves[0] < whole / 1.8
+        assert halves[-1] == halves[-2] > 10
+        seq = 0
+        for _ in range(WELL_SENT):
+            seq += halves[-1]
+            batches.go_to(seq)
+            size = len(batches.next().events)
+        assert 1.8 * halves[-1] < size < 2.2 * halves[-1]
+
+    def test_an_outage_does_not_make_batches_smaller_than_what_failed(self, tmp_path: Path) -> None:
+        folder = JobFolder(tmp_path)
+        write_events(folder, 2)
+        batches = Batches(folder)
+        batches.next()
+        batches.make_lighter()
+        write_events(folder, 800, first=2)
+        assert len(batches.next().events) == 802
+
 
 class Peer:
     """A contact without a server: what `answers` holds first is answered or raised, then all is well."""
@@ -161,6 +204,22 @@ def test_a_refused_batch_does_not_keep_the_rest_back(job: HeldJob, relay_to: Cal
     relay = relay_to(peer)
     until(lambda: relay.confirmed == 2)
     assert [event["event"] for event in peer.events] == ["log", "metric"]
+
+
+def test_events_arrive_over_a_line_that_carries_little_at_a_time(
+    job: HeldJob, relay_to: Callable[[Any], Relay]
+) -> None:
+    class Narrow(Peer):
+        def progress(self, held: HeldJob, body: dict[str, Any]) -> dict[str, Any]:
+            if len(json.dumps(body)) > 20_000:
+                raise ServerUnreachable("too much at a time", code="server_too_slow")
+            return super().progress(held, body)
+
+    write_events(job.folder, 900)
+    peer = Narrow()
+    relay = relay_to(peer)
+    until(lambda: relay.confirmed == 900)
+    assert numbers(peer.events) == list(range(900))
 
 
 def test_only_the_last_step_waits_and_every_log_line(job: HeldJob, relay_to: Callable[[Any], Relay]) -> None:

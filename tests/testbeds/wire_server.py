@@ -39,15 +39,26 @@ class Seen:
 
 
 class WireServer:
-    """Listens from `with` to the end of its block. `tls`: speak TLS; `host`: an IPv6 address works too."""
+    """Listens from `with` to the end of its block. `tls`: speak TLS; `host`: an IPv6 address works too.
 
-    def __init__(self, *answers: Answer, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1") -> None:
+    `received_bytes`: the room for what has come and is not read yet; None: what the system gives.
+    """
+
+    def __init__(
+        self,
+        *answers: Answer,
+        tls: ssl.SSLContext | None = None,
+        host: str = "127.0.0.1",
+        received_bytes: int | None = None,
+    ) -> None:
         self.answers = list(answers)
         self.seen: list[Seen] = []
         self.sent_bytes = 0
         self.end = threading.Event()
         kind = type("Listener", (_Listener,), {"address_family": _family(host)})
         self._server = kind((host, 0), _handler(self))
+        if received_bytes is not None:
+            self._server.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, received_bytes)
         self.port = int(self._server.server_address[1])
         if tls is not None:
             self._server.socket = tls.wrap_socket(
@@ -180,6 +191,22 @@ def endless(handler: Handler) -> None:
     handler.end_headers()
     while not handler.server_bed.end.is_set():
         handler.wfile.write(b"10000\r\n" + b" " * 65536 + b"\r\n")
+
+
+def slowly(bytes_per_s: float, answer: Answer) -> Answer:
+    """An answer after the body was read at this pace; what is on the way before that is little."""
+
+    def give(handler: Handler) -> None:
+        left = handler.content_length
+        while left and not handler.server_bed.end.wait(4096 / bytes_per_s):
+            piece = handler.rfile.read(min(4096, left))
+            if not piece:
+                break  # the client has lost patience
+            left -= len(piece)
+        answer(handler) if not left else handler.cut()
+
+    give.unread = True  # type: ignore[attr-defined]
+    return give
 
 
 def unread(answer: Answer) -> Answer:
