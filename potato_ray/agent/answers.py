@@ -10,6 +10,7 @@ from http.client import HTTPException, HTTPMessage, HTTPResponse, IncompleteRead
 from typing import Any, Mapping, NamedTuple, Sequence
 
 from potato_ray.agent.errors import (
+    AgentError,
     Misdirected,
     ProtocolMismatch,
     Refused,
@@ -97,8 +98,8 @@ def judge(answer: Answer, shown: str, secrets: Sequence[str] = ()) -> Answer:
         raise ProtocolMismatch(answer.status, theirs, evidence=told["evidence"], body=answer.body)
     if answer.status == 401:
         raise _wrong_token(answer, shown, told)
-    if not problem and answer.status != _TOO_LARGE:
-        raise _misdirected(answer, shown, secrets)
+    if not problem:
+        raise _of_something_else(answer, shown, secrets)
     message = told.pop("message") or f"The server refused the request with {answer.status}."
     raise Refused(answer.status, message, body=answer.body, **told)
 
@@ -159,6 +160,20 @@ def _wrong_token(answer: Answer, shown: str, told: Mapping[str, str]) -> WrongTo
         code=told["code"],
         evidence=told["evidence"],
         next_step=told["next_step"] or "Register the backend again, and give this agent the new token.",
+        body=answer.body,
+    )
+
+
+def _of_something_else(answer: Answer, shown: str, secrets: Sequence[str]) -> AgentError:
+    """What an answer means that is no problem answer of the server's."""
+    if answer.status != _TOO_LARGE:
+        return _misdirected(answer, shown, secrets)
+    server = tell(answer.headers.get("Server"), secrets)
+    return Refused(
+        answer.status,
+        f"{shown} answered {answer.status}, but not as a potato_ray server does.",
+        evidence=f"It calls itself {server}." if server else "",
+        next_step="Let what stands between here and there, such as a proxy, take larger requests.",
         body=answer.body,
     )
 

@@ -26,6 +26,8 @@ DELIVERED, DROPPED, LEFT = "delivered", "dropped", "left"
 
 PREDICTIONS_MISSING = "predictions_missing"
 """409 on a result: the server has not got the predictions of this job whole."""
+PREDICTIONS_TOO_LARGE = "predictions_too_large"
+"""413: they are larger than the run allows."""
 TOO_LARGE = 413
 
 
@@ -119,7 +121,13 @@ class Delivery:
         n_bytes = path.stat().st_size
         self._voice.say(f"sending the predictions, {n_bytes / MB:.1f} MB")
         self._relay.moving("sending the predictions", 0, n_bytes)
-        self._send(lambda: self._contact.predictions(self._held, path, self._sent))
+        try:
+            self._send(lambda: self._contact.predictions(self._held, path, self._sent))
+        except Refused as refused:
+            if refused.status != TOO_LARGE:
+                raise
+            self._refused_for_size(refused, n_bytes)
+            return
         self._uploaded = True
         self._progress()
 
@@ -152,13 +160,25 @@ class Delivery:
             self._uploaded = False
             if not self._predictions_are_due():
                 self._fail("no_result", "The worker left no predictions.", "Look at the run's log.")
-        elif refused.status == TOO_LARGE and not self._uploaded:
-            self._too_large(refused.evidence or refused.message)
         return True
+
+    def _refused_for_size(self, refused: Refused, n_bytes: int) -> None:
+        """The predictions become the job's failure: the run's limit, or one of something on the way."""
+        if refused.code == PREDICTIONS_TOO_LARGE:
+            self._too_large(refused.evidence or refused.message)
+            return
+        said = " ".join(part for part in (refused.message, refused.evidence) if part)
+        self._fail(
+            "backend_failed",
+            f"Something between the agent and the server, such as a proxy, refuses the predictions, "
+            f"{n_bytes / MB:.1f} MB, as too large a request. {said}",
+            "Let the proxy take requests of max_predictions_mb (nginx: client_max_body_size), then start "
+            "the run again.",
+        )
 
     def _too_large(self, evidence: str) -> None:
         self._fail(
-            "predictions_too_large",
+            PREDICTIONS_TOO_LARGE,
             f"The predictions are larger than model_training.max_predictions_mb allows. {evidence}",
             "Raise max_predictions_mb, or predict on fewer items.",
         )

@@ -45,7 +45,7 @@ class Patient:
     pace_s: float
     total_s: float | None = None
     behind_s: float = 0.0
-    """So much later may the answer come, and the whole be over: what was sent may lie in buffers on the way."""
+    """The answer, and so the whole, may come later by this: what was sent may lie in buffers."""
 
 
 class Line:

@@ -236,6 +236,14 @@ def test_a_refusal_is_told_with_all_that_it_says():
     assert failure.body["next_seq"] == 4
 
 
+def test_a_limit_of_a_proxy_is_told_with_the_name_that_the_proxy_gives_itself():
+    failure = failure_of(wire.unread(wire.giving(413, b"<html>Too large</html>")))
+    assert isinstance(failure, Refused)
+    assert (failure.status, failure.code) == (413, "refused")
+    assert "not as a potato_ray server" in failure.message
+    assert "It calls itself BaseHTTP" in failure.evidence
+
+
 def test_a_wrong_token_is_told_apart():
     assert isinstance(failure_of(wire.problem(401, "unauthorized")), WrongToken)
     assert isinstance(failure_of(wire.giving(401, b"")), WrongToken)

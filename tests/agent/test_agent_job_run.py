@@ -301,6 +301,29 @@ def test_predictions_that_the_server_refuses_as_too_large_fail_the_run(
     assert told.result["exit"]["code"] == 0
 
 
+def test_predictions_that_a_proxy_refuses_fail_the_run_with_what_to_do_about_it(
+    server: ProtocolServer, work: Work, tmp_path: Path
+) -> None:
+    told = offer(server, tmp_path)
+    server.order("predictions", (413, "body_too_large"))
+    work().join()
+    assert told.result is not None
+    failure = told.result["failure"]
+    assert failure["code"] == "backend_failed"
+    assert "such as a proxy" in failure["message"]
+    assert "client_max_body_size" in failure["next_step"]
+
+
+def test_a_result_that_is_too_large_is_no_matter_of_the_predictions(
+    server: ProtocolServer, work: Work, tmp_path: Path
+) -> None:
+    told = offer(server, tmp_path, "fail")
+    server.order("result", (413, "body_too_large"))
+    work().join()
+    assert told.result is not None
+    assert told.result["failure"] is None
+
+
 def test_predictions_that_the_server_misses_are_sent_again(
     server: ProtocolServer, work: Work, tmp_path: Path
 ) -> None:
