@@ -28,10 +28,10 @@ from potato_ray.agent.lease_keeper import LeaseKeeper
 from potato_ray.agent.relay import Relay
 from potato_ray.agent.settings import Settings
 from potato_ray.agent.stop_request import StopNotice, StopRequest
-from potato_ray.agent.verdict import Judge, Verdict
+from potato_ray.agent.verdict import CANCELLED, Judge, Verdict
 from potato_ray.agent.voice import Voice
 from potato_ray.job.events import EXIT_CANCELLED
-from potato_ray.job.folder import Exit, Processes, write_json
+from potato_ray.job.folder import Exit, Processes, read_json, write_json
 from potato_ray.job.follow import ALIVE, ENDED, GONE, STARTING, Follower
 from potato_ray.job.processes import is_alive
 
@@ -245,11 +245,24 @@ class JobRun:
     def _here(self, message: str) -> str:
         return f"On {self.settings.host}: {message}"
 
+    def _is_worthless(self) -> bool:
+        """Whether nothing of a job is kept: the server let go of it, and asked nobody to cancel it before."""
+        return bool(self.relay.over) and not succeeded(self.held) and not self._was_cancelled()
+
+    def _was_cancelled(self) -> bool:
+        """Whether the server has asked to cancel it, this agent or the one before."""
+        if self.relay.cancel_grace_s is not None:
+            return True
+        try:
+            return (read_json(self.folder.cancel) or {}).get("reason") == CANCELLED
+        except (OSError, ValueError):
+            return False  # empty, for want of space
+
     def _clear_up(self, end: str) -> None:
         if end == LEFT:
             return
         try:
-            if end == DROPPED and self.relay.over and not succeeded(self.held) and not self.settings.keep:
+            if end == DROPPED and self._is_worthless() and not self.settings.keep:
                 self.held.discard()
             else:
                 self.held.finish(self.settings.keep)

@@ -8,6 +8,9 @@ from potato_ray.agent.held_job import Failure, HeldJob
 from potato_ray.agent.relay import Relay
 from potato_ray.agent.stop_request import StopRequest
 
+CANCELLED = "cancelled"
+"""Why a job is ended that the server wants cancelled."""
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -37,7 +40,7 @@ class Judge:
         if self._relay.over:
             return Verdict(f"the server has let go of it: {self._relay.over}", grace_s)
         if self._relay.cancel_grace_s is not None:
-            return Verdict("cancelled", self._relay.cancel_grace_s)
+            return Verdict(CANCELLED, self._relay.cancel_grace_s)
         if self._stop.cancel:
             return Verdict("the agent was told to stop twice", grace_s, self._stopped())
         if self._relay.full:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from agent_at_work import AgentAtWork, offer
-from protocol_server import HANG, LOST, RESET, ProtocolServer
+from protocol_server import HANG, LOST, RESET, ProtocolServer, Told
 
 from potato_ray.agent.errors import ProtocolMismatch
 from potato_ray.agent.held_job import HeldJob
@@ -146,6 +146,43 @@ def test_a_run_that_the_server_has_let_go_of_is_stopped_and_removed(
     assert not is_alive(processes.launcher)
     assert not is_alive(processes.worker)
     assert told.result is None
+
+
+def cancelled_with_a_checkpoint(server: ProtocolServer, work: Work, told: Told) -> Path:
+    """The checkpoint of a run whose worker has just been cancelled."""
+    agent = work()
+    server.wait_for(lambda: len(told.events) >= 5)
+    checkpoint = agent.folder().artifacts / "best.ckpt"
+    checkpoint.write_text("weights")
+    told.cancel_grace_s = 1.5
+    agent.wait_for(lambda: "result" in server.requests)
+    agent.stop.times = 3
+    agent.join()
+    return checkpoint
+
+
+def test_a_cancelled_run_whose_end_comes_too_late_keeps_its_model_files(
+    server: ProtocolServer, work: Work, tmp_path: Path
+) -> None:
+    told = offer(server, tmp_path, "wait")
+    server.order("result", (409, "stale_attempt"))
+    checkpoint = cancelled_with_a_checkpoint(server, work, told)
+    assert told.result is None
+    assert checkpoint.read_text() == "weights"
+    assert (checkpoint.parents[1] / "done.json").exists()
+
+
+def test_a_cancelled_run_keeps_its_model_files_also_where_the_next_agent_tells_its_end(
+    server: ProtocolServer, work: Work, tmp_path: Path
+) -> None:
+    told = offer(server, tmp_path, "wait")
+    server.order("result", *[HANG] * 9)
+    checkpoint = cancelled_with_a_checkpoint(server, work, told)
+    assert (checkpoint.parents[1] / "held.json").exists()
+    told.stale = True
+    agent = work()
+    agent.wait_for((checkpoint.parents[1] / "done.json").exists)
+    assert checkpoint.read_text() == "weights"
 
 
 def test_after_a_run_that_was_let_go_of_the_next_one_is_claimed(
