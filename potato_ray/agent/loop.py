@@ -51,6 +51,9 @@ class Agent:
         """
         done = 0
         for held in held_jobs(self.workdir.jobs, self.settings.server, self.settings.backend, self.voice):
+            if self.stop.finish:
+                self.voice.say(f"job {held.job.run_id} of the agent before this one is left to the next one")
+                continue
             self.voice.say(f"job {held.job.run_id} of the agent before this one is taken up")
             done += self._do(held) == DELIVERED
         self._say_waiting(done)

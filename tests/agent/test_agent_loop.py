@@ -13,6 +13,8 @@ from protocol_server import LOST, RESET, ProtocolServer
 
 from potato_ray.agent.apart import Interrupted, apart
 from potato_ray.agent.errors import AgentMisconfigured, ProtocolMismatch
+from potato_ray.agent.held_job import HeldJob
+from potato_ray.agent.job_document import JobDocument
 from potato_ray.agent.workdir import Workdir
 
 Work = Callable[..., AgentAtWork]
@@ -107,6 +109,27 @@ def test_another_protocol_ends_the_agent_and_names_both_versions(server: Protoco
     agent = work()
     with pytest.raises(ProtocolMismatch, match=r"version 1 .* version 2"):
         agent.join()
+
+
+def test_an_agent_that_is_told_to_stop_leaves_the_jobs_that_it_has_not_taken_up(
+    server: ProtocolServer, work: Work, tmp_path: Path
+) -> None:
+    first, second = offer(server, tmp_path, "wait"), offer(server, tmp_path, run_id="run-2")
+    (tmp_path / "work" / "jobs").mkdir(parents=True)
+    for told, lease in ((first, "ab" * 16), (second, "cd" * 16)):
+        told.lease = lease
+        job = JobDocument.from_json(told.job)
+        HeldJob.create(tmp_path / "work" / "jobs", job, lease, server.url, "far")
+    agent = work(once=False)
+    server.wait_for(lambda: len(first.events) >= 5)
+    agent.stop.ask()
+    (agent.folder().path / "go").touch()
+    said = agent.join()
+    assert first.result is not None
+    assert second.beats == []
+    assert "job run-2 of the agent before this one is left to the next one" in said
+    work()
+    server.wait_for(lambda: second.result)
 
 
 @pytest.mark.parametrize(
