@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any, Mapping, NamedTuple, Protocol
 
 from potato_ray.agent import protocol
@@ -10,6 +11,11 @@ from potato_ray.agent.line import Patient
 from potato_ray.agent.patience import Stop
 from potato_ray.agent.upload import Upload
 from potato_ray.job.event_log import clean
+
+SLOW_BYTES_PER_S = 8 * 1024
+"""A body gets this much more time than a request without one: it may lie in the buffers of a slow uplink."""
+MOST_BODY_S = 60.0
+"""The longest that it gets so; servers wait no longer for it."""
 
 
 class ClaimedJob(Protocol):
@@ -64,3 +70,11 @@ def headers_of_body(body: bytes | Upload | None) -> dict[str, str]:
         described = {"Content-Length": str(body.n_bytes), protocol.DIGEST_HEADER: body.sha256}
         return {"Content-Type": "application/x-ndjson", **described}
     return {"Content-Type": "application/json", "Content-Length": str(len(body))}
+
+
+def with_time_for_body(ask: Ask) -> Ask:
+    """The same request, which waits the longer the more it has to send; a file has a pace alone."""
+    if not isinstance(ask.body, bytes):
+        return ask
+    behind_s = min(len(ask.body) / SLOW_BYTES_PER_S, MOST_BODY_S)
+    return ask._replace(patient=replace(ask.patient, behind_s=behind_s))

@@ -52,7 +52,9 @@ def _work(options: argparse.Namespace, timing: Timing, stop: StopRequest, voice:
         token = read_token(options.token_file)
         settings = _settings(options, timing)
         version = python_version(settings.python)
-        connection = ServerConnection(settings.server, token, ca_file=options.ca_file)
+        connection = ServerConnection(
+            settings.server, token, ca_file=options.ca_file, token_file=options.token_file
+        )
         workdir = Workdir(settings.workdir)
         voice.say(f"agent for backend {settings.backend} of {connection.shown}; jobs are in {workdir.path}")
         Agent(settings, workdir, contacts(connection, workdir, settings, version), stop, voice).run()

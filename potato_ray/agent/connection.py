@@ -9,32 +9,36 @@ from __future__ import annotations
 import os
 import threading
 import time
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any, Callable, Mapping, Sequence, TypeVar
 
 import potato_ray
 from potato_ray.agent import protocol
 from potato_ray.agent.address import parse_address
 from potato_ray.agent.answers import Answer, body_of, judge
-from potato_ray.agent.asking import Ask, ClaimedJob, encode, headers_of_body, headers_of_job
-from potato_ray.agent.errors import Misdirected
+from potato_ray.agent.asking import (
+    Ask,
+    ClaimedJob,
+    encode,
+    headers_of_body,
+    headers_of_job,
+    with_time_for_body,
+)
+from potato_ray.agent.errors import AgentMisconfigured, Misdirected, WrongToken
 from potato_ray.agent.exchange import Exchange
 from potato_ray.agent.line import Line, Patient, open_line
 from potato_ray.agent.mishaps import FAILURES, TORN, unreachable
 from potato_ray.agent.patience import Stop
-from potato_ray.agent.tokens import check_token
+from potato_ray.agent.tokens import check_token, read_again
 from potato_ray.agent.trust import trusting
 from potato_ray.agent.upload import Upload
+
+T = TypeVar("T")
 
 TIMEOUT_S = 20.0
 CONNECT_S = 10.0
 PACE_S = 60.0
 """How long a stream may go without a byte: a link that is back after 20 s goes on with it."""
-SLOW_BYTES_PER_S = 8 * 1024
-"""A body gets this much more time than a request without one: it may lie in the buffers of a slow uplink."""
-MOST_BODY_S = 60.0
-"""The longest that it gets so; servers wait no longer for it."""
 IDLE_S = 3.0
 """How long a free connection is kept; servers let go of theirs after 5 s and more."""
 
@@ -42,6 +46,7 @@ IDLE_S = 3.0
 class ServerConnection:
     """The way to one server. `url` may have a path prefix; `ca_file` holds the authorities to trust instead.
 
+    When the token is refused, the one that lies in `token_file` by then is taken up, and asked with again.
     Methods raise ServerUnreachable, Refused and their kinds, and Stopped where a `stop` was given.
     Raises AgentMisconfigured for an address, a token or a CA file that cannot be used.
     """
@@ -52,6 +57,7 @@ class ServerConnection:
         token: str,
         *,
         ca_file: str | os.PathLike[str] | None = None,
+        token_file: Path | None = None,
         timeout_s: float = TIMEOUT_S,
         connect_s: float = CONNECT_S,
         pace_s: float = PACE_S,
@@ -59,6 +65,7 @@ class ServerConnection:
     ) -> None:
         self._address = parse_address(url)
         self._token = check_token(token, "The token")
+        self._token_file = token_file
         self._context = trusting(ca_file) if self._address.is_tls else None
         self._timeout_s = timeout_s
         self._connect_s = connect_s
@@ -126,6 +133,11 @@ class ServerConnection:
 
         `etag`, strong and with its quotes, is that of the file whose beginning is there already.
         """
+        return self._with_present_token(lambda: self._fetch(path, offset, etag, job, stop))
+
+    def _fetch(
+        self, path: str, offset: int, etag: str, job: ClaimedJob | None, stop: Stop | None
+    ) -> Exchange:
         headers = {"Accept": "application/gzip, application/problem+json", "Accept-Encoding": "identity"}
         if offset:
             headers["Range"] = f"bytes={offset}-"
@@ -146,6 +158,26 @@ class ServerConnection:
         for _, line in free:
             line.hang_up()
 
+    def _with_present_token(self, request: Callable[[], T]) -> T:
+        """What a request gives, which is made again where the token was replaced, and is so here by now."""
+        used = self._token
+        try:
+            return request()
+        except WrongToken as wrong:
+            if not self._take_up_token(used, wrong):
+                raise
+        return request()
+
+    def _take_up_token(self, used: str, wrong: WrongToken) -> bool:
+        """Whether there is another token than the one that was used; `wrong` says what keeps it away."""
+        if self._token_file is None:
+            return False
+        try:
+            self._token = read_again(self._token_file) or self._token
+        except AgentMisconfigured as unusable:
+            wrong.evidence = f"{wrong.evidence} {unusable.message}".strip()
+        return self._token != used
+
     def _check_file(self, exchange: Exchange, ask: Ask) -> None:
         if exchange.status in (200, 206):
             judge(Answer(exchange.status, exchange.headers, None), self.shown)
@@ -164,11 +196,15 @@ class ServerConnection:
         stop: Stop | None = None,
         secrets: tuple[str, ...] = (),
     ) -> Answer:
-        patient = patient or Patient(self._timeout_s, self._timeout_s)
-        ask = _with_time_for_body(self._complete(method, path, body, job, patient, stop, {}, secrets))
-        with self._open_exchange(ask) as exchange:
-            answer = exchange.answer()
-        return judge(answer, self.shown, ask.secrets)
+        limits = patient or Patient(self._timeout_s, self._timeout_s)
+
+        def request() -> Answer:
+            ask = with_time_for_body(self._complete(method, path, body, job, limits, stop, {}, secrets))
+            with self._open_exchange(ask) as exchange:
+                answer = exchange.answer()
+            return judge(answer, self.shown, ask.secrets)
+
+        return self._with_present_token(request)
 
     def _complete(
         self,
@@ -229,11 +265,3 @@ class ServerConnection:
     def _give_back(self, line: Line) -> None:
         with self._lock:
             self._free.append((self._clock(), line))
-
-
-def _with_time_for_body(ask: Ask) -> Ask:
-    """The same request, which waits the longer the more it has to send; a file has a pace alone."""
-    if not isinstance(ask.body, bytes):
-        return ask
-    behind_s = min(len(ask.body) / SLOW_BYTES_PER_S, MOST_BODY_S)
-    return ask._replace(patient=replace(ask.patient, behind_s=behind_s))

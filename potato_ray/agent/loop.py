@@ -146,8 +146,9 @@ class Agent:
 
     def _register_again(self) -> str:
         return (
-            f"Where the server is, run: potato-ray training register {self.settings.backend} CONFIG; start "
-            "this agent with the token that it prints. Until then it is tried again now and then."
+            f"Where the server is, run: potato-ray training register {self.settings.backend} CONFIG; put the "
+            "token that it prints into the file of --token-file, or start this agent with it. It is tried "
+            "again now and then, with what is in that file by then."
         )
 
     def _wait(self, words: str, seconds: float) -> None:

@@ -231,7 +231,10 @@ class Relay:
         if not self._missing:
             self._voice.say(f"no good answer from the server; the job goes on, and is told again: {failure}")
             if isinstance(failure, WrongToken):
-                self._voice.say("the token was replaced or withdrawn: start this agent with the new one")
+                self._voice.say(
+                    "the token was replaced or withdrawn: put the new one into the file of --token-file, or "
+                    "start this agent with it"
+                )
         self._missing = True
         self.mismatch = failure if isinstance(failure, ProtocolMismatch) else None
         wait_s = self._patience.next_wait_s(getattr(failure, "retry_after_s", None))

@@ -27,6 +27,19 @@ def read_token(token_file: Path | None = None, environment: MutableMapping[str, 
     return check_token(_without_line_end(from_environment), f"The token in {VARIABLE}")
 
 
+def read_again(token_file: Path) -> str | None:
+    """The token that is in the file now; None where it was a pipe, which says nothing twice.
+
+    Raises AgentMisconfigured.
+    """
+    try:
+        if not stat.S_ISREG(token_file.stat().st_mode):
+            return None
+    except OSError as failure:
+        raise _unusable(f"The token file {token_file} cannot be read: {failure.strerror}.") from failure
+    return check_token(_without_line_end(_read(token_file)), f"The token in {token_file}")
+
+
 def check_token(token: str, what: str) -> str:
     """The token, if it can be one: visible ASCII without blanks. Raises AgentMisconfigured, without it."""
     if not token:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 import time
@@ -247,6 +248,59 @@ def test_a_limit_of_a_proxy_is_told_with_the_name_that_the_proxy_gives_itself():
 def test_a_wrong_token_is_told_apart():
     assert isinstance(failure_of(wire.problem(401, "unauthorized")), WrongToken)
     assert isinstance(failure_of(wire.giving(401, b"")), WrongToken)
+
+
+def knowing(token):
+    """Lets nobody in without this token."""
+
+    def give(handler):
+        known = handler.headers.get("Authorization") == f"Bearer {token}"
+        (wire.json_of({"next_seq": 0}) if known else wire.problem(401, "agent_token_refused"))(handler)
+
+    return give
+
+
+def token_file(folder, text, mode=0o600):
+    path = folder / "token"
+    path.write_text(text)
+    path.chmod(mode)
+    return path
+
+
+def test_a_token_that_was_replaced_in_its_file_is_taken_up(tmp_path):
+    with WireServer(knowing("prt_new")) as server:
+        connection = connect(server, token_file=token_file(tmp_path, TOKEN + "\n"))
+        with pytest.raises(WrongToken):
+            beat(connection)
+        token_file(tmp_path, "prt_new\n")
+        for _ in range(2):
+            assert beat(connection) == {"next_seq": 0}
+    assert [seen.headers["authorization"][-4:] for seen in server.seen] == ["oken", "oken", "_new", "_new"]
+
+
+def test_predictions_and_files_go_with_the_token_that_was_replaced_too(tmp_path):
+    predictions = tmp_path / "predictions.jsonl"
+    predictions.write_bytes(b"x" * 200_000)
+    path = token_file(tmp_path, "prt_new")
+    with WireServer(knowing("prt_new")) as server:
+        connect(server, token_file=path).put_predictions(JOB, predictions)
+        connect(server, token_file=path).fetch("/file").close()
+    assert server.seen[1].raw == predictions.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "why"), [("prt_new", 0o644, "mode is 0644"), ("", 0o600, "is empty")]
+)
+def test_a_new_token_that_cannot_be_used_is_said_with_the_refusal(tmp_path, text, mode, why):
+    failure = failure_of(knowing("prt_new"), token_file=token_file(tmp_path, text, mode))
+    assert isinstance(failure, WrongToken)
+    assert why in failure.evidence
+
+
+def test_a_token_file_that_is_a_pipe_is_read_once(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    assert isinstance(failure_of(knowing("prt_new"), token_file=pipe), WrongToken)
 
 
 def test_a_server_of_another_version_is_named_with_both_versions():
