@@ -171,6 +171,18 @@ def run(*arguments: str, module: str = "potato_ray.agent") -> subprocess.Complet
     )
 
 
+def test_a_signal_that_is_ignored_at_the_start_stays_so() -> None:
+    program = """
+import signal
+from potato_ray.agent.stop_request import StopRequest
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+StopRequest().install()
+print(*(signal.getsignal(each) == signal.SIG_IGN for each in (signal.SIGINT, signal.SIGHUP)))
+"""
+    assert run("-c", program, module="").stdout.split() == ["True", "False"]
+
+
 def test_help_and_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--help").stdout.startswith("usage: potato-ray training agent")
     assert run().returncode == 2

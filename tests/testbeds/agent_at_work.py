@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -145,6 +146,9 @@ class AgentToKill:
 
 def work_alone(url: str, workdir: str) -> None:
     """What AgentToKill runs: the command, with short waits."""
+    # A background job of a shell ignores SIGINT, nohup SIGHUP; the agent, which inherits that, rightly too.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     sys.exit(main(["--server", url, "--backend", "far", "--workdir", workdir], QUICK))
 
 

@@ -16,6 +16,13 @@ from potato_ray.job import processes
 DEADLINE_S = 60.0
 # Every process of ours hands variables of the locale on, the detached ones too.
 MARK = "LC_POTATO_RAY_AGENT_TEST"
+# A background job of a shell ignores SIGINT, nohup SIGHUP; the agent, which inherits that, rightly too.
+WITH_ALL_SIGNALS = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
 
 
 class AgentProcess:
@@ -37,7 +44,7 @@ class AgentProcess:
         options = ["--server", server, "--backend", backend, "--workdir", str(workdir), *arguments]
         environment = {**os.environ, **dict([self.mark.split("=")]), "POTATO_TRAINING_TOKEN": token}
         self.process = subprocess.Popen(
-            [*inside, *program, *options],
+            [*inside, sys.executable, "-I", "-S", "-c", WITH_ALL_SIGNALS, *program, *options],
             cwd="/",
             env=environment,
             stdin=subprocess.DEVNULL,
