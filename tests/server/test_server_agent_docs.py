@@ -105,6 +105,7 @@ def test_the_limits_are_those_of_the_code() -> None:
     assert f"after {event_log.TEXT_LIMIT:,} characters, nesting after {event_log.DEPTH_LIMIT} levels" in PAGE
     assert f"{agent_access.WRONG_TOKENS} wrong tokens" in PAGE
     assert f"for {uploads.STALL_S:.0f} s, or less than 1 KiB a second" in PAGE
+    assert f"not whole within {uploads.TIMEOUT_S:.0f} s" in PAGE
     assert uploads.LEAST_BYTES_PER_S == 1024
     assert f"{agent_files.MB:,} bytes" in PAGE
 
