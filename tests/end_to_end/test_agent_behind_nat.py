@@ -40,8 +40,12 @@ class Lab:
         inside = nat.inside(nat.server)
         self.server = ServerProcess(config, "--host", SERVER, port=PORT, inside=inside)
         self.url = f"http://{SERVER}:{PORT}"
-        self.server.wait_until(self._is_ready)
         self.agents: list[AgentProcess] = []
+        try:
+            self.server.wait_until(self._is_ready)
+        except BaseException:
+            self.server.close()
+            raise
 
     def _is_ready(self) -> bool:
         try:

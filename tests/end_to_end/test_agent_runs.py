@@ -33,9 +33,14 @@ class Study:
     def __init__(self, config: ProjectConfig, workdir: Path) -> None:
         self.config = config
         self.workdir = workdir
-        self.server = ServerProcess(config).wait_ready()
         self.agents: list[AgentProcess] = []
-        self.tokens = {name: self._register(name) for name in BACKENDS}
+        self.server = ServerProcess(config)
+        try:
+            self.server.wait_ready()
+            self.tokens = {name: self._register(name) for name in BACKENDS}
+        except BaseException:
+            self.server.close()
+            raise
 
     def _register(self, backend: str) -> str:
         return str(self.post(f"/api/training/backends/{backend}/register", {})["token"])
