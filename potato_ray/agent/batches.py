@@ -20,8 +20,6 @@ USUAL_BYTES = 256 * 1024
 """Of a batch; one event that is larger goes alone."""
 LEAST_BYTES = 4 * 1024
 """Of a batch on a link that carries no more at a time."""
-WELL_SENT = 4
-"""So many batches that arrive let the next ones grow."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +49,6 @@ class Batches:
         self._most_bytes = most_bytes
         self._now_bytes = self._usual_bytes = min(usual_bytes, most_bytes)
         self._n_sent = self._sent_bytes = 0
-        self._n_well = 0
         self._first_seq = 0
         self._replaced = -1
         self._waiting: list[dict[str, Any]] = []
@@ -78,7 +75,7 @@ class Batches:
             known = seq - self._first_seq
             if 0 <= known <= len(self._waiting):
                 if known:
-                    self._grow()
+                    self._most_events = self._all_events
                 del self._waiting[:known]
             else:
                 self._follower = Follower(self._folder, first_seq=seq)
@@ -108,16 +105,12 @@ class Batches:
         A small one failed for another reason than its size.
         """
         with self._lock:
-            self._n_well = 0
             if self._sent_bytes > LEAST_BYTES:
                 self._now_bytes = max(LEAST_BYTES, min(self._now_bytes, self._sent_bytes) // 2)
 
-    def _grow(self) -> None:
-        """A batch has arrived."""
-        self._most_events = self._all_events
-        self._n_well += 1
-        if self._n_well >= WELL_SENT:
-            self._n_well = 0
+    def make_heavier(self) -> None:
+        """The last batch got through quickly: send up to twice as many bytes at a time."""
+        with self._lock:
             self._now_bytes = min(self._usual_bytes, 2 * self._now_bytes)
 
     def _fill(self) -> None:

@@ -35,6 +35,8 @@ UNREADABLE = frozenset({400, 413, 422})
 """The server cannot take these events, however often they are sent."""
 CUT = frozenset({TOO_SLOW, "server_too_slow", "server_unreachable", "answer_torn"})
 """What becomes of a batch that is more than the link carries at a time."""
+QUICK_S = 5.0
+"""A batch that takes no longer lets the next one be larger."""
 MOST_NOTES = 50
 """That wait; a server takes more in one request."""
 JOIN_S = 2.0
@@ -175,6 +177,7 @@ class Relay:
             "notes": notes,
             "alive": self.alive,
         }
+        began_at = self._clock()
         try:
             try:
                 answer = self._contact.progress(self._held, body)
@@ -183,6 +186,8 @@ class Relay:
                 return
             self._understand(answer, batch.first_seq if batch.events else None)
             self._forget(notes)
+            if batch.events and self._clock() - began_at < QUICK_S:
+                self._batches.make_heavier()
         except (AgentError, OSError) as failure:
             if batch.events and isinstance(failure, ServerUnreachable) and failure.code in CUT:
                 self._batches.make_lighter()

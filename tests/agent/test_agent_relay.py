@@ -12,7 +12,7 @@ import pytest
 from agent_at_work import QUICK, AgentAtWork, offer
 from protocol_server import HANG, LOST, RESET, ProtocolServer
 
-from potato_ray.agent.batches import WELL_SENT, Batches
+from potato_ray.agent.batches import Batches
 from potato_ray.agent.errors import Refused, ServerUnreachable
 from potato_ray.agent.held_job import HeldJob
 from potato_ray.agent.job_document import JobDocument
@@ -119,12 +119,11 @@ class TestBatches:
         assert whole == 900
         assert whole / 2.2 < halves[0] < whole / 1.8
         assert halves[-1] == halves[-2] > 10
-        seq = 0
-        for _ in range(WELL_SENT):
-            seq += halves[-1]
-            batches.go_to(seq)
-            size = len(batches.next().events)
-        assert 1.8 * halves[-1] < size < 2.2 * halves[-1]
+        batches.make_heavier()
+        assert 1.8 * halves[-1] < len(batches.next().events) < 2.2 * halves[-1]
+        for _ in range(8):
+            batches.make_heavier()
+        assert len(batches.next().events) == whole
 
     def test_an_outage_does_not_make_batches_smaller_than_what_failed(self, tmp_path: Path) -> None:
         folder = JobFolder(tmp_path)
@@ -220,6 +219,28 @@ def test_events_arrive_over_a_line_that_carries_little_at_a_time(
     relay = relay_to(peer)
     until(lambda: relay.confirmed == 900)
     assert numbers(peer.events) == list(range(900))
+
+
+@pytest.mark.parametrize(("takes_s", "grows"), [(0.5, True), (10.0, False)])
+def test_batches_grow_again_only_where_they_get_through_quickly(
+    job: HeldJob, takes_s: float, grows: bool
+) -> None:
+    now = [0.0]
+
+    class Slow(Peer):
+        def progress(self, held: HeldJob, body: dict[str, Any]) -> dict[str, Any]:
+            now[0] += takes_s
+            return super().progress(held, body)
+
+    peer: Any = Slow(ServerUnreachable("too much", code="server_too_slow"))
+    write_events(job.folder, 2000)
+    with open("/dev/null", "w") as nowhere:
+        relay = Relay(job, peer, QUICK, Voice(nowhere), clock=lambda: now[0])
+        for _ in range(3):
+            relay._tell(relay._next_batch())
+    whole, half, last = (len(body["events"]) for body in peer.bodies)
+    assert half < 0.6 * whole
+    assert (last > half) is grows
 
 
 def test_only_the_last_step_waits_and_every_log_line(job: HeldJob, relay_to: Callable[[Any], Relay]) -> None:
