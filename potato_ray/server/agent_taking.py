@@ -82,6 +82,6 @@ def find_bundle(door: Door, job: AgentJob) -> tuple[Path, str]:
             "There is no bundle of this attempt.",
             code="unknown_bundle",
             evidence="It is made when the run is claimed, and removed when the run has ended.",
-            next_step="Send the claim again, with the same lease.",
+            next_step="Report a result with `failure`, and claim with a new lease.",
         )
     return mirror.folder.bundle_archive, str(made["bundle"]["sha256"])

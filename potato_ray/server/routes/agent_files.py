@@ -66,7 +66,7 @@ def _code(door: Door, request: Request, sha256: str) -> Response:
             "There is no code of this digest.",
             code="unknown_code",
             evidence="The server keeps the code of its present version, and that of a few earlier ones.",
-            next_step="Send the claim again, with the same lease; the job names the digest.",
+            next_step="Report a result with `failure`: the same claim names the same code again.",
         )
     return download(request, path, etag=f'"{sha256}"')
 
