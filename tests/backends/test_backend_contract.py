@@ -189,7 +189,8 @@ def test_a_late_write_lets_the_run_go_on_with_its_new_follower(
     place: ContractPlace, new_job: MakeJob
 ) -> None:
     job, late = new_job("wait"), Listener(lambda heard: Directive(stale=heard.n_steps >= 5))
-    assert place.backend().execute(job, late).status == "stale"
+    outcome = place.backend().execute(job, late)
+    assert outcome.status == "stale", outcome
     assert place.backend().alive(job.folder)
     place.let_go(job)
     outcome = place.backend().execute(replace(job, first_seq=len(late.events)), Listener())
