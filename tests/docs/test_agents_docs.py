@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from parts import need_command
 
 from potato_ray.agent import command_line as command
 from potato_ray.agent import protocol
@@ -99,9 +99,7 @@ def test_links_lead_somewhere() -> None:
 @pytest.fixture
 def verify(tmp_path: Path):
     """What `systemd-analyze --user verify` says of a unit; "" where it has nothing to say."""
-    program = shutil.which("systemd-analyze")
-    if program is None:
-        pytest.skip("there is no systemd-analyze here")
+    program = need_command("systemd-analyze")
     runtime = tmp_path / "run"
     runtime.mkdir(mode=0o700)
 
