@@ -1,4 +1,4 @@
-"""Agents: the token of each backend, and the agents that have asked for work with it.
+"""Agents: the token of each backend, those of single runs, and the agents that have asked for work.
 
 A token is stored as its sha256; it has 32 random bytes, so no slower hash is needed.
 """
@@ -25,6 +25,15 @@ class TokenRecord:
     token_sha256: str
     created_at: float
     last_seen: float | None = None
+
+
+@dataclass(frozen=True)
+class RunToken:
+    """A token that is good for one run alone, until that run ends."""
+
+    run_id: str
+    backend: str
+    token_sha256: str
 
 
 @dataclass(frozen=True)
@@ -71,6 +80,27 @@ def backend_of_token(connection: sqlite3.Connection, token_sha256: str) -> str |
         "SELECT backend FROM potato_ray_tokens WHERE token_hash = ? AND run_id IS NULL", (token_sha256,)
     ).fetchone()
     return str(row[0]) if row is not None else None
+
+
+def put_run_token(connection: sqlite3.Connection, token: RunToken, now: float) -> None:
+    """Let a run have one more token; those that it has stay good."""
+    connection.execute(
+        "INSERT INTO potato_ray_tokens (token_hash, backend, run_id, created_at) VALUES (?, ?, ?, ?)",
+        (token.token_sha256, token.backend, token.run_id, now),
+    )
+
+
+def drop_run_tokens(connection: sqlite3.Connection, run_id: str) -> None:
+    """The run has ended, and its tokens with it."""
+    connection.execute("DELETE FROM potato_ray_tokens WHERE run_id = ?", (run_id,))
+
+
+def run_tokens(connection: sqlite3.Connection) -> list[RunToken]:
+    """The tokens of all runs that have any."""
+    rows = connection.execute(
+        "SELECT run_id, backend, token_hash FROM potato_ray_tokens WHERE run_id IS NOT NULL"
+    )
+    return [RunToken(*row) for row in rows]
 
 
 def put_seen(connection: sqlite3.Connection, seen: Sequence[AgentSeen]) -> None:

@@ -29,7 +29,7 @@ from potato_ray.registry import (
     schema,
     snapshot,
 )
-from potato_ray.registry.agents import AgentSeen, TokenRecord
+from potato_ray.registry.agents import AgentSeen, RunToken, TokenRecord
 from potato_ray.registry.connection import BUSY_TIMEOUT_S, CHUNK, open_reader
 from potato_ray.registry.items import StoredPrediction
 from potato_ray.registry.journal import Stretch
@@ -154,6 +154,11 @@ class RegistryReader:
         """The backend whose present token has this sha256 (hex)."""
         with self._agents() as connection:
             return agents.backend_of_token(connection, token_sha256) if connection else None
+
+    def run_tokens(self) -> list[RunToken]:
+        """The tokens that are good for one run each."""
+        with self._agents() as connection:
+            return agents.run_tokens(connection) if connection else []
 
     def agents(self, backend: str) -> list[AgentSeen]:
         """The agents that were heard of on a backend, the last seen first."""

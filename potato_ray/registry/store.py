@@ -27,7 +27,7 @@ from potato_ray.registry import (
     retention,
     runs,
 )
-from potato_ray.registry.agents import AgentSeen
+from potato_ray.registry.agents import AgentSeen, RunToken
 from potato_ray.registry.connection import BUSY_TIMEOUT_S, CHUNK, open_writer, transaction
 from potato_ray.registry.items import StoredPrediction
 from potato_ray.registry.notices import Notice
@@ -220,7 +220,10 @@ class Registry:
 
     def _announce(self, run: Run) -> None:
         """In the transaction that may have ended the run."""
-        if run.ended and self._keeps_notices:
+        if not run.ended:
+            return
+        agents.drop_run_tokens(self._connection, run.run_id)
+        if self._keeps_notices:
             notices.put(self._connection, run, self._clock())
 
     def _mirror(self, run: Run) -> None:
@@ -317,6 +320,12 @@ class Registry:
         """Give an agent backend a token (its sha256 in hex); the one before is worth nothing then."""
         with transaction(self._connection) as connection:
             agents.put_token(connection, backend, token_sha256, self._clock())
+
+    def put_run_token(self, run_id: str, attempt: int, token_sha256: str) -> None:
+        """Let a run at work have one more token, which goes when the run ends. Raises NotFound, Conflict."""
+        with transaction(self._connection) as connection:
+            run = queue.fenced_active(connection, run_id, attempt)
+            agents.put_run_token(connection, RunToken(run_id, run.backend, token_sha256), self._clock())
 
     def put_agents_seen(self, seen: Sequence[AgentSeen]) -> None:
         """Record agents that were heard of, and with them when the token was last used."""

@@ -1,7 +1,8 @@
-"""Who is an agent: the bearer of a backend's token. An agent is no admin, and an admin key is no token.
+"""Who is an agent: the bearer of the token of a backend, or of a run. An agent is no admin, and an admin
+key is no token.
 
 The tokens' digests are kept in memory, so neither a wrong token nor a right one costs a look into the
-registry, and all of them are compared, so the time tells nothing.
+registry each time, and all of them are compared, so the time tells nothing.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import hmac
 import logging
 import sqlite3
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -20,7 +21,7 @@ from starlette.types import Scope
 from potato_ray.agent.protocol import UNKNOWN_PROTOCOL, VERSION, VERSION_HEADER
 from potato_ray.agent_tokens import digest_of
 from potato_ray.errors import PotatoRayError
-from potato_ray.registry.agents import TokenRecord
+from potato_ray.registry.agents import RunToken, TokenRecord
 from potato_ray.server.context import Unavailable
 from potato_ray.server.origins import header_values
 from potato_ray.server.problems import Rejected
@@ -35,46 +36,87 @@ WRONG_TOKENS = 60
 
 
 @dataclass(frozen=True)
+class Admitted:
+    """For whom a token is good: a backend, and with `run_id` that run alone."""
+
+    backend: str
+    run_id: str | None = None
+
+
+@dataclass(frozen=True)
 class Agent:
-    """A request of an agent: the backend whose token it bears. The token is for hiding it alone."""
+    """A request of an agent: whose token it bears. The token is for hiding it alone."""
 
     backend: str
     token: str = field(repr=False)
+    run_id: str | None = None
 
 
-class TokenReader(Protocol):
-    """What reads the tokens: a RegistryReader."""
+class BackendTokenReader(Protocol):
+    """What reads the tokens of backends: a RegistryReader."""
 
     def token_of(self, backend: str) -> TokenRecord | None: ...
 
 
+class RunTokenReader(Protocol):
+    """What reads the tokens of runs: a RegistryReader."""
+
+    def run_tokens(self) -> list[RunToken]: ...
+
+
+Digests = Mapping[str, Admitted]
+"""For whom each token is good, by the token's sha256 in hex."""
+
+
+def of_backends(backends: Iterable[str], reader: BackendTokenReader) -> Callable[[], Digests]:
+    """Reads the present tokens of backends: for agents that somebody has started."""
+    names = tuple(backends)
+
+    def read() -> Digests:
+        records = (reader.token_of(backend) for backend in names)
+        return {record.token_sha256: Admitted(record.backend) for record in records if record is not None}
+
+    return read
+
+
+def of_runs(reader: RunTokenReader) -> Callable[[], Digests]:
+    """Reads the tokens of runs: for agents that the server itself starts, one for each run."""
+    return lambda: {each.token_sha256: Admitted(each.backend, each.run_id) for each in reader.run_tokens()}
+
+
 class Tokens:
-    """The tokens of some backends, looked up again after FRESH_S. `clock` is monotonic seconds."""
+    """Tokens that `read` gives, looked up again after FRESH_S. `clock` is monotonic seconds.
+
+    `look_again`: also for a token that is unknown, which may have been made since the last look.
+    """
 
     def __init__(
-        self, backends: Iterable[str], reader: TokenReader, clock: Callable[[], float] = time.monotonic
+        self,
+        read: Callable[[], Digests],
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        look_again: bool = False,
     ) -> None:
-        self._backends = tuple(backends)
-        self._reader = reader
+        self._read = read
         self._clock = clock
-        self._digests: dict[str, str] | None = None
+        self._look_again = look_again
+        self._digests: Digests | None = None
         self._fresh_until = float("-inf")
         self._reading = asyncio.Lock()
 
-    async def backend_of(self, token: str) -> str | None:
-        """The backend whose present token this is. Raises Unavailable where none can be read."""
-        digests, sent = await self._known(), digest_of(token)
-        found = None
-        for backend, digest in digests.items():
-            if hmac.compare_digest(digest, sent):
-                found = backend
+    async def whose(self, token: str) -> Admitted | None:
+        """For whom this token is good at present. Raises Unavailable where none can be read."""
+        found = _found(await self._known(), token)
+        if found is None and self._look_again:
+            self.forget()
+            found = _found(await self._known(), token)
         return found
 
     def forget(self) -> None:
         """A token has been replaced: look again before the next answer."""
         self._fresh_until = float("-inf")
 
-    async def _known(self) -> dict[str, str]:
+    async def _known(self) -> Digests:
         async with self._reading:
             if self._digests is None or self._clock() >= self._fresh_until:
                 now = self._clock()
@@ -82,7 +124,7 @@ class Tokens:
                 self._fresh_until = now + FRESH_S
             return self._digests
 
-    async def _read_again(self) -> dict[str, str]:
+    async def _read_again(self) -> Digests:
         try:
             return await asyncio.to_thread(self._read)
         except (PotatoRayError, sqlite3.Error) as error:
@@ -91,9 +133,13 @@ class Tokens:
             logger.warning("the tokens could not be read, those of before go on: %s", error)
             return self._digests
 
-    def _read(self) -> dict[str, str]:
-        records = (self._reader.token_of(backend) for backend in self._backends)
-        return {record.backend: record.token_sha256 for record in records if record is not None}
+
+def _found(digests: Digests, token: str) -> Admitted | None:
+    found, sent = None, digest_of(token)
+    for digest, admitted in digests.items():
+        if hmac.compare_digest(digest, sent):
+            found = admitted
+    return found
 
 
 class AgentKeeper:
@@ -106,9 +152,9 @@ class AgentKeeper:
     async def admit(self, scope: Scope) -> Agent:
         """The agent that sent this. Raises Rejected: 401, or 429 for one wrong token too many."""
         token = bearer_token(scope)
-        backend = await self.tokens.backend_of(token)
-        if backend is not None and token:
-            return Agent(backend, token)
+        admitted = await self.tokens.whose(token)
+        if admitted is not None and token:
+            return Agent(admitted.backend, token, admitted.run_id)
         if token:
             self._count_wrong(scope)
         raise not_admitted()

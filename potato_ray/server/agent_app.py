@@ -7,7 +7,6 @@ from starlette.middleware import Middleware
 
 import potato_ray
 from potato_ray.server import agent_door, methods, problems
-from potato_ray.server.agent_door import Door
 from potato_ray.server.agent_wire import AgentWire
 from potato_ray.server.bodies import Bodies
 from potato_ray.server.context import ServerContext
@@ -15,10 +14,10 @@ from potato_ray.server.gate import Gate
 from potato_ray.server.routes import agent_files, agent_jobs
 
 
-def agent_app(context: ServerContext, bound_run: str | None = None) -> FastAPI:
+def agent_app(context: ServerContext) -> FastAPI:
     """An application in which nobody is an admin, whatever he shows and wherever he comes from.
 
-    With `bound_run` there is no other run than that, and it is claimed by its lease alone.
+    Each agent knows one run alone, that of its token, which it claims by the lease that it was given.
     """
     app = FastAPI(
         title="potato_ray agents",
@@ -33,7 +32,7 @@ def agent_app(context: ServerContext, bound_run: str | None = None) -> FastAPI:
         ],
     )
     app.state.context = context
-    agent_door.install(app, Door(context, bound_run))
+    agent_door.install(app, agent_door.door_for_runs(context))
     problems.install(app)
     app.include_router(agent_jobs.router)
     app.include_router(agent_files.router)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, TypeVar
 
@@ -17,7 +17,15 @@ from potato_ray.mirror.refusals import Malformed, TooLarge, stale
 from potato_ray.registry.runs import Run
 from potato_ray.registry.states import ACTIVE
 from potato_ray.run_lookup import run_folder
-from potato_ray.server.agent_access import Agent, AgentKeeper, Tokens, check_protocol, not_admitted
+from potato_ray.server.agent_access import (
+    Agent,
+    AgentKeeper,
+    Tokens,
+    check_protocol,
+    not_admitted,
+    of_backends,
+    of_runs,
+)
 from potato_ray.server.agent_headers import holder_of, lease_of
 from potato_ray.server.agent_polls import Polls
 from potato_ray.server.agent_sightings import Sightings
@@ -31,13 +39,12 @@ THREADS = 16
 
 
 class Door:
-    """All on the application's event loop. With `bound_run`, there is no other run than that."""
+    """All on the application's event loop. `keeper` says who comes in, and for which runs."""
 
-    def __init__(self, context: ServerContext, bound_run: str | None = None) -> None:
+    def __init__(self, context: ServerContext, keeper: AgentKeeper) -> None:
         self.context = context
-        self.bound_run = bound_run
-        self.keeper = AgentKeeper(Tokens(context.config.model_training.backends, context.reader))
-        self.polls = Polls(context, bound_run)
+        self.keeper = keeper
+        self.polls = Polls(context)
         self.sightings = Sightings(context.controller)
         self._threads = anyio.CapacityLimiter(THREADS)
 
@@ -52,9 +59,14 @@ class Door:
         except OSError as failure:
             raise ProjectUnwritable.because(failure, "The folder of the run") from failure
 
+    def note(self, agent: Agent, said: Mapping[str, Any], run_id: str = "") -> None:
+        """An agent was heard of. Those that the server has started for a run are not listed."""
+        if agent.run_id is None:
+            self.sightings.note(agent.backend, said, run_id)
+
     def run_of(self, job: AgentJob) -> Run:
         """The row of the run, in a thread. Raises NotFound, Rejected (401) for one of another backend."""
-        if self.bound_run not in (None, job.run_id):
+        if job.agent.run_id not in (None, job.run_id):
             raise _unknown(job.run_id)
         run = self.context.reader.run(job.run_id)
         if run.made_by != "potato_ray" or run_folder(self.context.config, run.run_id) is None:
@@ -98,6 +110,18 @@ class AgentJob:
     def secrets(self) -> tuple[str, str]:
         """What must not be written anywhere."""
         return self.agent.token, self.lease
+
+
+def door_for_backends(context: ServerContext) -> Door:
+    """For the agents that people start, with the tokens of their backends."""
+    return Door(
+        context, AgentKeeper(Tokens(of_backends(context.config.model_training.backends, context.reader)))
+    )
+
+
+def door_for_runs(context: ServerContext) -> Door:
+    """For the agents that the server starts, with the tokens of their runs alone."""
+    return Door(context, AgentKeeper(Tokens(of_runs(context.reader), look_again=True)))
 
 
 def install(app: FastAPI, door: Door) -> None:

@@ -43,13 +43,21 @@ Job = dict[str, Any]
 
 @dataclass(eq=False)
 class Poll:
-    """One agent that waits. `claimed` is the attempt that its lease has, once it has one."""
+    """One agent that waits. `claimed` is the attempt that its lease has, once it has one.
+
+    With `run_id` it waits for that run alone, which was given to it already, and for none on offer.
+    """
 
     backend: str
     lease_sha256: str
     agent: Mapping[str, Any]
     outcome: asyncio.Future[Job | None] = field(repr=False)
     claimed: Claimed | None = None
+    run_id: str | None = None
+
+    def fits(self, claimed: Claimed) -> bool:
+        """Whether this agent may have that attempt."""
+        return claimed.backend == self.backend and self.run_id in (None, claimed.run_id)
 
     def answer(self, job: Job | None) -> None:
         if not self.outcome.done():
@@ -62,7 +70,6 @@ class Polls:
     def __init__(
         self,
         context: ServerContext,
-        bound_run: str | None = None,
         clock: Callable[[], float] = time.monotonic,
         poll_s: float = POLL_S,
     ) -> None:
@@ -70,7 +77,7 @@ class Polls:
         self._clock = clock
         self._poll_s = poll_s
         self._watch = RegistryWatch(context.config.registry_path)
-        self._views = Views(context.reader, lambda run_id: run_folder(context.config, run_id), bound_run)
+        self._views = Views(context.reader, lambda run_id: run_folder(context.config, run_id))
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="agents-watch")
         self._view = View()
         self._views_taken = 0
@@ -94,16 +101,17 @@ class Polls:
         agent: Mapping[str, Any],
         wait_s: float,
         gone: asyncio.Future[Any],
+        run_id: str | None = None,
     ) -> Job | None:
         """The job of this lease, or of a run that is on offer; None after `wait_s`, or once `gone` is done.
 
-        A second poll with the same lease takes the place of the first. Raises Unavailable when the server
-        stops.
+        With `run_id` it is the job of that run, or none. A second poll with the same lease takes the place
+        of the first. Raises Unavailable when the server stops.
         """
-        poll = Poll(backend, lease_sha256, agent, asyncio.get_running_loop().create_future())
+        poll = Poll(backend, lease_sha256, agent, asyncio.get_running_loop().create_future(), run_id=run_id)
         before = self._waiting.pop(lease_sha256, None)
         if before is not None:
-            poll.claimed = before.claimed if before.backend == backend else None
+            poll.claimed = before.claimed if before.claimed and poll.fits(before.claimed) else None
             before.answer(None)
         self._waiting[lease_sha256] = poll
         self._recall(poll)
@@ -218,7 +226,7 @@ class Polls:
         """What the lease of a poll has, if anything; nothing any more, when that run has ended."""
         given = self._given.get(poll.lease_sha256)
         claimed = given[0] if given is not None else self._view.held.get(poll.lease_sha256)
-        poll.claimed = claimed if claimed is not None and claimed.backend == poll.backend else None
+        poll.claimed = claimed if claimed is not None and poll.fits(claimed) else None
 
     # Giving out
 
@@ -235,7 +243,8 @@ class Polls:
     def _first(self, backend: str) -> Poll | None:
         """The poll that waits longest for a job of a backend, and has none."""
         for poll in self._waiting.values():
-            if poll.backend == backend and poll.claimed is None and not poll.outcome.done():
+            waits = poll.claimed is None and not poll.outcome.done()
+            if poll.backend == backend and poll.run_id is None and waits:
                 return poll
         return None
 
@@ -259,7 +268,7 @@ class Polls:
         # A view that is being taken now may be from before.
         self._given[poll.lease_sha256] = (claimed, self._views_taken + int(self._looking))
         present = self._waiting.get(poll.lease_sha256)
-        if present is not None and present.backend == poll.backend:
+        if present is not None and present.fits(claimed):
             present.claimed = claimed
 
 

@@ -40,17 +40,11 @@ class Unfinished(Protocol):
 
 
 class Views:
-    """Takes views, in any one thread. `folder` gives a run's folder, or None for what can be no run's name.
+    """Takes views, in any one thread. `folder` gives the folder of a run, None for what can be no name."""
 
-    With `bound_run` that run is all there is, and it is given out by whoever made this, not by a claim.
-    """
-
-    def __init__(
-        self, reader: Unfinished, folder: Callable[[str], Path | None], bound_run: str | None = None
-    ) -> None:
+    def __init__(self, reader: Unfinished, folder: Callable[[str], Path | None]) -> None:
         self._reader = reader
         self._folder = folder
-        self._bound_run = bound_run
         self._leases: dict[Claimed, str] = {}
 
     def take(self) -> View:
@@ -59,7 +53,7 @@ class Views:
         active = [run for run in runs if run.state in ACTIVE]
         offered: dict[str, tuple[str, ...]] = {}
         for run in runs:
-            if run.state is State.OFFERED and self._bound_run is None:
+            if run.state is State.OFFERED:
                 offered[run.backend] = (*offered.get(run.backend, ()), run.run_id)
         return View(offered, self._held(active), len(active))
 
@@ -69,8 +63,7 @@ class Views:
         return None if path is None else MirrorFolder(path)
 
     def _held(self, active: list[Run]) -> dict[str, Claimed]:
-        wanted = [run for run in active if self._bound_run in (None, run.run_id)]
-        attempts = [Claimed(run.run_id, run.attempt, run.backend) for run in wanted]
+        attempts = [Claimed(run.run_id, run.attempt, run.backend) for run in active]
         known = {each: self._leases.get(each) or self._lease_of(each) for each in attempts}
         self._leases = {each: lease for each, lease in known.items() if lease}
         return {lease: each for each, lease in self._leases.items()}

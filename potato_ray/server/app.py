@@ -10,7 +10,6 @@ from starlette.types import ASGIApp
 import potato_ray
 from potato_ray.server import agent_door, methods, openapi, problems
 from potato_ray.server.access import Keeper
-from potato_ray.server.agent_door import Door
 from potato_ray.server.agent_wire import AgentWire
 from potato_ray.server.bodies import Bodies
 from potato_ray.server.context import ServerContext
@@ -58,7 +57,7 @@ def create_app(context: ServerContext) -> FastAPI:
     app.state.context = context
     sessions = Sessions(context.config.state_dir, context.admin_key)
     app.state.keeper = Keeper(context, sessions, Throttle())
-    agent_door.install(app, Door(context))
+    agent_door.install(app, agent_door.door_for_backends(context))
     problems.install(app)
     for group in (health, login, pages, run_page, catalogue, status, runs, run_files):
         app.include_router(group.router)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 
+import pytest
+
+from potato_ray.errors import Conflict
 from potato_ray.registry import State
 from potato_ray.registry.agents import KEPT_AGENTS, KEPT_FOR_S, AgentSeen, TokenRecord
 from potato_ray.registry.reading import RegistryReader
@@ -22,6 +25,23 @@ def test_a_backend_has_the_token_that_it_was_given_last(registry, reader, clock)
     assert reader.token_of("ws") == TokenRecord("ws", "c" * 64, clock.now)
     assert (reader.backend_of_token("a" * 64), reader.backend_of_token("c" * 64)) == (None, "ws")
     assert reader.backend_of_token("b" * 64) == "other"
+
+
+def test_a_run_has_its_tokens_until_it_ends(registry, reader, run_in):
+    run, other = run_in(State.RUNNING), run_in(State.RUNNING)
+    for token in ("a" * 64, "b" * 64):
+        registry.put_run_token(run.run_id, run.attempt, token)
+    registry.put_run_token(other.run_id, other.attempt, "c" * 64)
+    assert {(each.run_id, each.token_sha256[0]) for each in reader.run_tokens()} == {
+        (run.run_id, "a"),
+        (run.run_id, "b"),
+        (other.run_id, "c"),
+    }
+    assert reader.backend_of_token("a" * 64) is None
+    registry.transition(run.run_id, run.attempt, State.ERROR)
+    assert [each.run_id for each in reader.run_tokens()] == [other.run_id]
+    with pytest.raises(Conflict):
+        registry.put_run_token(run.run_id, run.attempt, "d" * 64)
 
 
 def test_agents_are_listed_as_they_were_last_heard_of(registry, reader, clock):

@@ -15,11 +15,11 @@ from fastapi.testclient import TestClient
 from potato_ray.agent_tokens import digest_of, new_token
 from potato_ray.config import ProjectConfig
 from potato_ray.errors import Conflict
-from potato_ray.registry.agents import TokenRecord
+from potato_ray.registry.agents import RunToken, TokenRecord
 from potato_ray.registry.reading import RegistryReader
 from potato_ray.registry.states import State
 from potato_ray.server import agent_access
-from potato_ray.server.agent_access import FRESH_S, Tokens
+from potato_ray.server.agent_access import FRESH_S, Admitted, Tokens, of_backends, of_runs
 from potato_ray.server.app import create_app
 from potato_ray.server.context import ServerContext, Unavailable
 
@@ -182,13 +182,13 @@ class Shelf:
 def test_tokens_are_read_once_a_while_whoever_asks() -> None:
     async def scenario() -> None:
         now, shelf = [100.0], Shelf(a="one", b="two")
-        tokens = Tokens(("a", "b", "c"), shelf, clock=lambda: now[0])
-        found = [await tokens.backend_of(each) for each in ("one", "two", "three", "")]
-        assert (found, shelf.looks) == (["a", "b", None, None], 3)
+        tokens = Tokens(of_backends(("a", "b", "c"), shelf), clock=lambda: now[0])
+        found = [await tokens.whose(each) for each in ("one", "two", "three", "")]
+        assert (found, shelf.looks) == ([Admitted("a"), Admitted("b"), None, None], 3)
         shelf.tokens["a"] = "new"
-        assert await tokens.backend_of("one") == "a"
+        assert await tokens.whose("one") == Admitted("a")
         now[0] += FRESH_S
-        assert (await tokens.backend_of("one"), await tokens.backend_of("new")) == (None, "a")
+        assert (await tokens.whose("one"), await tokens.whose("new")) == (None, Admitted("a"))
 
     asyncio.run(scenario())
 
@@ -196,14 +196,31 @@ def test_tokens_are_read_once_a_while_whoever_asks() -> None:
 def test_tokens_that_cannot_be_read_again_go_on() -> None:
     async def scenario() -> None:
         shelf = Shelf(a="one")
-        tokens = Tokens(("a",), shelf)
+        tokens = Tokens(of_backends(("a",), shelf))
         shelf.failure = Conflict("locked", code="registry_locked")
         with pytest.raises(Unavailable):
-            await tokens.backend_of("one")
+            await tokens.whose("one")
         shelf.failure = None
-        assert await tokens.backend_of("one") == "a"
+        assert await tokens.whose("one") == Admitted("a")
         tokens.forget()
         shelf.failure = Conflict("locked", code="registry_locked")
-        assert await tokens.backend_of("one") == "a"
+        assert await tokens.whose("one") == Admitted("a")
+
+    asyncio.run(scenario())
+
+
+def test_a_token_that_a_run_has_just_got_is_known_at_once() -> None:
+    class Runs:
+        tokens: list[RunToken] = []  # noqa: RUF012 - the test changes it
+
+        def run_tokens(self) -> list[RunToken]:
+            return self.tokens
+
+    async def scenario() -> None:
+        shelf = Runs()
+        tokens = Tokens(of_runs(shelf), look_again=True)
+        assert await tokens.whose("one") is None
+        shelf.tokens = [RunToken("run-1", "gpu", digest_of("one"))]
+        assert await tokens.whose("one") == Admitted("gpu", "run-1")
 
     asyncio.run(scenario())

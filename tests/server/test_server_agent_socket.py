@@ -104,7 +104,7 @@ def test_only_projects_with_agents_have_the_socket(make_config, type_: str | Non
     assert is_wanted(config.model_training) is wanted
 
 
-def test_an_application_of_one_run_knows_no_other(context) -> None:
+def test_an_agent_at_the_socket_knows_no_run_but_its_own(context) -> None:
     link: Any = context.controller
     first, second = link.offer(), link.offer()
     for run_id in (first, second):
@@ -112,11 +112,29 @@ def test_an_application_of_one_run_knows_no_other(context) -> None:
         claimed(link.folder(run_id).path, lease=LEASE if run_id == second else "f" * 32)
         handed_over(link.folder(run_id).path, context.config.state_dir, run_id, NAME)
         link.move(run_id, State.RUNNING)
-    with TestClient(agent_app(context, bound_run=second)) as client:
-        calls = AgentCalls(client, link.token())
+    on_offer = link.offer()
+    with TestClient(agent_app(context)) as client:
+        calls = AgentCalls(client, link.run_token(second))
         assert calls.claim().json()["run_id"] == second
         assert calls.progress().status_code == 200
         calls.run_id, calls.lease = first, "f" * 32
         assert calls.progress().json()["error_code"] == "unknown_run"
         assert calls.claim(wait_s=0).status_code == 204
+        calls.run_id = on_offer
+        assert calls.progress().json()["error_code"] == "unknown_run"
     assert "claim" not in link.commands
+    assert RegistryReader(context.config.registry_path).agents(NAME) == []
+
+
+def test_only_a_token_of_a_run_that_goes_on_opens_the_socket(context) -> None:
+    link: Any = context.controller
+    run_id = link.offer()
+    link.write(link.registry.begin, run_id, None, 9)
+    token = link.run_token(run_id)
+    with TestClient(agent_app(context)) as client:
+        assert AgentCalls(client, link.token()).claim(wait_s=0).status_code == 401
+        assert AgentCalls(client, token).claim(wait_s=0).status_code == 204
+        link.move(run_id, State.CANCELLED)
+        client.app.state.agent_door.keeper.tokens.forget()
+        assert AgentCalls(client, token).claim(wait_s=0).status_code == 401
+    assert RegistryReader(context.config.registry_path).run_tokens() == []

@@ -54,6 +54,13 @@ class AgentLink(RegistryLink):
         """A new token of a backend."""
         return str(self.write(self._register, backend)["token"])
 
+    def run_token(self, run_id: str) -> str:
+        """One more token of a run."""
+        token = new_token()
+        attempt = self.write(self.registry.run, run_id).attempt
+        self.write(self.registry.put_run_token, run_id, attempt, digest_of(token))
+        return token
+
     def move(self, run_id: str, *states: State, **fields: Any) -> Run:
         """Bring a run through states; `fields` are set with the last one."""
         for state in states:

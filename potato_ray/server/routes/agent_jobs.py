@@ -49,15 +49,18 @@ _PAGE = "docs/agent-protocol.md has the fields."
 async def claim_job(door: ItsDoor, agent: Speaking, request: Request) -> Response:
     """A long poll. Sent again with the same lease it is answered with the same job."""
     claim = _claim(await whole_body(request, MAX_BYTES))
-    door.sightings.note(agent.backend, claim.agent)
+    door.note(agent, claim.agent)
     gone = asyncio.ensure_future(_gone(request))
+    lease_sha256 = digest_of(claim.lease)
     try:
-        job = await door.polls.claim(agent.backend, digest_of(claim.lease), claim.agent, claim.wait_s, gone)
+        job = await door.polls.claim(
+            agent.backend, lease_sha256, claim.agent, claim.wait_s, gone, agent.run_id
+        )
     finally:
         gone.cancel()
     if job is None:
         return Response(status_code=204)
-    door.sightings.note(agent.backend, claim.agent, str(job.get("run_id", "")))
+    door.note(agent, claim.agent, str(job.get("run_id", "")))
     return json_answer(job)
 
 
@@ -114,5 +117,5 @@ async def _taken(
         body: dict[str, Any] = {**missing.as_dict(), "next_seq": missing.next_seq}
         return answer(409, body)
     if taken.agent:
-        door.sightings.note(job.agent.backend, taken.agent, in_hand)
+        door.note(job.agent, taken.agent, in_hand)
     return json_answer(taken.answer)
