@@ -1,6 +1,7 @@
 """The files of a mirror beside those of every job folder.
 
 claim.json      who has the run in hand: attempt, the lease's sha256, the agent  (the controller)
+lease.json      the lease itself, where the server starts the agent; mode 0600   (the controller)
 job.json        the job as the agent gets it; there once it can be fetched       (the controller)
 bundle.tar.gz   the bundle, packed; goes at the run's end                        (the controller)
 notes.jsonl     what the agent itself says, one note a line                      (the agent's requests)
@@ -44,6 +45,10 @@ class MirrorFolder(JobFolder):
         return self.path / "claim.json"
 
     @property
+    def lease(self) -> Path:
+        return self.path / "lease.json"
+
+    @property
     def job(self) -> Path:
         return self.path / "job.json"
 
@@ -75,6 +80,18 @@ class MirrorFolder(JobFolder):
         """Give the run to an agent. Raises OSError."""
         body = {"attempt": claim.attempt, "lease_sha256": claim.lease_sha256}
         write_json(self.claim, {**body, "agent": dict(claim.agent), "claimed_at": claim.claimed_at})
+
+    def read_lease(self, attempt: int) -> str | None:
+        """The lease that the server has made for that attempt; None where it has not. Raises OSError."""
+        try:
+            body = read_json(self.lease)
+        except ValueError:
+            return None
+        return str(body["lease"]) if body is not None and body.get("attempt") == attempt else None
+
+    def write_lease(self, attempt: int, lease: str) -> None:
+        """Keep the lease for the agent that the server will start; for us alone. Raises OSError."""
+        write_json(self.lease, {"attempt": attempt, "lease": lease})
 
     def read_job(self, attempt: int) -> dict[str, Any] | None:
         """The job of that attempt, once it can be fetched. Raises OSError."""
@@ -110,7 +127,7 @@ class MirrorFolder(JobFolder):
     def clear(self) -> None:
         """Remove what an earlier attempt left, before the next one is given out. Raises OSError."""
         self.forget_sent()
-        for path in (self.claim, self.job, self.bundle_archive, self.cancel):
+        for path in (self.claim, self.lease, self.job, self.bundle_archive, self.cancel):
             path.unlink(missing_ok=True)
 
     def forget_sent(self) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from potato_ray.agent_place import NAME, note_place
 from potato_ray.errors import PotatoRayError
 from potato_ray.lock import private_folder
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from potato_ray.config.models import ModelTraining
     from potato_ray.server.context import ServerContext
 
-NAME = "agents.sock"
 LONGEST_PATH = 100
 """Bytes; the kernel takes some 107, and ssh needs a few for its own."""
 BACKLOG = 128
@@ -76,6 +76,11 @@ class AgentSocket:
             self._own_folder = Path(tempfile.mkdtemp(prefix="potato-ray-"))
             self.path = self._own_folder / NAME
             self._bind_or_raise()
+        try:
+            note_place(state_dir, self.path)
+        except OSError as failure:
+            self.close()
+            raise _cannot_listen(self.path, failure) from None
 
     def _bind_or_raise(self) -> None:
         try:

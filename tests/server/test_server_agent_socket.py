@@ -16,6 +16,7 @@ from agent_jobs import LEASE, claimed, handed_over
 from agent_link import AGENT_BACKENDS, NAME, AgentLink
 from fastapi.testclient import TestClient
 
+from potato_ray.agent_place import place_of
 from potato_ray.config import ProjectConfig
 from potato_ray.registry.reading import RegistryReader
 from potato_ray.registry.states import State
@@ -60,6 +61,7 @@ def test_a_socket_that_a_killed_server_left_is_replaced(tmp_path) -> None:
     AgentSocket(tmp_path).listener.close()
     bound = AgentSocket(tmp_path)
     assert bound.path.is_socket()
+    assert place_of(tmp_path) == bound.path
     bound.close()
 
 
@@ -67,6 +69,7 @@ def test_a_path_that_is_too_long_is_exchanged_for_a_private_one(tmp_path) -> Non
     deep = tmp_path / ("x" * 100)
     bound = AgentSocket(deep)
     assert len(str(bound.path)) <= LONGEST_PATH
+    assert place_of(deep) == bound.path
     assert (mode(bound.path), mode(bound.path.parent)) == (0o600, 0o700)
     bound.close()
     assert not bound.path.parent.exists()

@@ -1,0 +1,40 @@
+"""What lets an agent that the server starts itself in: a token for one run, and the lease of its attempt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from potato_ray.config.models import ProjectConfig
+
+STARTED_BY_US = frozenset({"ssh"})
+"""The types of backends whose agents the server starts, one for each run."""
+
+
+@dataclass(frozen=True)
+class Grant:
+    """Given to one agent of one attempt; it ends with the run. Neither is ever written to a log."""
+
+    token: str = field(repr=False)
+    lease: str = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Means:
+    """What a backend needs to start agents. `grant` makes a new token for a run id and an attempt.
+
+    `agent_socket` is where the server answers agents, `state_dir` where code for hosts is kept ready.
+    """
+
+    grant: Callable[[str, int], Grant]
+    agent_socket: Path
+    state_dir: Path
+
+
+def starts_agents(config: ProjectConfig, backend: str) -> bool:
+    """Whether the server itself starts the agent of a run on this backend."""
+    settings = config.model_training.backends.get(backend)
+    return settings is not None and settings.type in STARTED_BY_US

@@ -1,0 +1,95 @@
+"""What a host that is reached by ssh tells of itself: its interpreter, its GPUs, its disk, its packages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from potato_ray.backends.gpus import FIELDS, Listing, list_cards
+from potato_ray.backends.smi import NOT_FOUND
+from potato_ray.backends.torch_build import TorchBuild
+from potato_ray.errors import RunFailed
+from potato_ray.job.command import Answer
+
+SMI: Final = (f"--query-gpu={','.join(FIELDS)}", "--format=csv,noheader,nounits")
+"""What nvidia-smi is asked in the same breath as everything else."""
+
+AskSmi = Callable[[Sequence[str], float], Answer]
+
+
+@dataclass(frozen=True)
+class HostReport:
+    """One answer of a host. Memory and disk are in MiB; "" and None mean unknown or not asked for.
+
+    `modules` are the packages that were asked for, None for one that is not there. `smi` holds what
+    nvidia-smi said, by its arguments.
+    """
+
+    host: str
+    python: str
+    version: str
+    remote_dir: str = ""
+    user: str = ""
+    search_path: str = ""
+    free_disk_mb: float | None = None
+    has_code: bool = False
+    torch: TorchBuild | None = None
+    modules: Mapping[str, str | None] = field(default_factory=dict)
+    smi: Mapping[tuple[str, ...], Answer] = field(default_factory=dict)
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> HostReport:
+        """Raises RunFailed (ssh_failed) for what no host of ours says."""
+        try:
+            return cls(
+                host=str(body["host"]),
+                python=str(body["python"]),
+                version=str(body["version"]),
+                remote_dir=str(body.get("remote_dir") or ""),
+                user=str(body.get("user") or ""),
+                search_path=str(body.get("path") or ""),
+                free_disk_mb=_number(body.get("free_disk_mb")),
+                has_code=bool(body.get("has_code")),
+                torch=_torch(body.get("torch")),
+                modules={str(name): _text(version) for name, version in (body.get("modules") or {}).items()},
+                smi={tuple(map(str, each["args"])): _answer(each) for each in body.get("smi") or ()},
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as failure:
+            raise RunFailed(
+                "What the host says of itself cannot be read.",
+                code="ssh_failed",
+                evidence=f"{type(failure).__name__}: {failure}"[:300],
+                next_step="Look whether something on that host changes the output of its commands.",
+            ) from failure
+
+    def listing(self, ask: AskSmi) -> Listing:
+        """The GPUs; `ask` runs nvidia-smi there for whatever was not in the report (older drivers, MIG)."""
+
+        def run_smi(arguments: Sequence[str], timeout_s: float) -> Answer:
+            told = self.smi.get(tuple(arguments))
+            return told if told is not None else ask(arguments, timeout_s)
+
+        return list_cards(run_smi)
+
+
+def _answer(said: Mapping[str, Any]) -> Answer:
+    code = said.get("code")
+    if said.get("missing"):
+        return Answer(None, NOT_FOUND)
+    return Answer(int(code) if code is not None else None, str(said.get("out") or ""))
+
+
+def _torch(said: Any) -> TorchBuild | None:
+    if not said:
+        return None
+    cuda = str(said.get("cuda") or said.get("hip") or "")
+    return TorchBuild(str(said["version"]), cuda, tuple(map(str, said.get("architectures") or ())))
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)
