@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import shutil
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import ray
-import ray.exceptions
 
 from potato_ray.actors import tasks
-from potato_ray.actors.failures import answer_of, forget, task_failure
+from potato_ray.actors.failures import answer_of, forget
+from potato_ray.actors.task_tries import TaskTries
 from potato_ray.backends.base import Placement
 from potato_ray.backends.making import lost_after_s
 from potato_ray.bundle.comparison import split_changes
@@ -31,9 +30,6 @@ from potato_ray.trainers.registry import spec_name
 if TYPE_CHECKING:
     from potato_ray.actors.controller import RunController
 
-logger = logging.getLogger(__name__)
-
-MAX_BUILDS = 3
 BUILD_STOPS_WITHIN_S = 0.8
 ITEMS_AT_ONCE = 10_000
 
@@ -62,7 +58,6 @@ class Building:
         self.job.path.mkdir(parents=True, exist_ok=True)
         self.job.cancel.unlink(missing_ok=True)
         shutil.rmtree(self.job.bundle, ignore_errors=True)
-        self._clear_unfinished()
 
     def _clear_unfinished(self) -> None:
         for unfinished in self.job.path.glob(f".{self.job.bundle.name}.*"):
@@ -77,7 +72,9 @@ class Building:
 
     async def _built(self, request: BundleRequest, cancel_asked: asyncio.Event) -> BuildReport:
         """The report of a build; one whose process was lost is made again, from the same request."""
-        for build in range(1, MAX_BUILDS + 1):
+
+        async def build() -> BuildReport:
+            await asyncio.to_thread(self._clear_unfinished)
             reference = tasks.build_bundle.remote(
                 ray.get_runtime_context().current_actor,
                 self.run.run_id,
@@ -85,16 +82,9 @@ class Building:
                 request,
                 str(self.job.path),
             )
-            try:
-                return await self._report(reference, cancel_asked)
-            except ray.exceptions.RayTaskError as error:
-                raise task_failure(error, "bundle_failed", "building the bundle") from error
-            except ray.exceptions.RayError as error:
-                if build == MAX_BUILDS:
-                    raise task_failure(error, "bundle_failed", "building the bundle") from error
-                logger.warning("run %s: its build was lost (%s)", self.run.run_id, type(error).__name__)
-            await asyncio.to_thread(self._clear_unfinished)
-        raise AssertionError("unreachable: the loop returns or raises")
+            return await self._report(reference, cancel_asked)
+
+        return await TaskTries(self.run.run_id, "building the bundle", "bundle_failed").answer(build)
 
     async def _report(self, reference: Any, cancel_asked: asyncio.Event) -> BuildReport:
         """The build's report; a cancelled build is given a moment to stop by itself, then killed.

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import logging
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import ray.exceptions
-
 from potato_ray.actors import tasks
-from potato_ray.actors.failures import answer_of, forget, task_failure
+from potato_ray.actors.failures import answer_of, forget
+from potato_ray.actors.task_tries import TaskTries
 from potato_ray.errors import RunFailed
 from potato_ray.job.folder import JobFolder
 from potato_ray.registry.runs import Run
@@ -21,9 +19,6 @@ from potato_ray.writeback import Publication, WritebackReport
 if TYPE_CHECKING:
     from potato_ray.actors.controller import RunController
 
-logger = logging.getLogger(__name__)
-
-MAX_FINISHES = 3
 LINES_AT_ONCE = 1000
 
 
@@ -65,7 +60,8 @@ class Finishing:
     async def _finished(self, same_splits: bool) -> dict[str, Any]:
         training = self.controller.config.model_training
         previous = await asyncio.to_thread(self.controller.reader.previous_success, self.run.run_id)
-        for attempt in range(1, MAX_FINISHES + 1):
+
+        async def finish() -> dict[str, Any]:
             reference = tasks.finish_run.remote(
                 str(self.job.path),
                 self.run.trainer,
@@ -74,15 +70,9 @@ class Finishing:
                 same_splits,
                 training.writeback.score_blind_only,
             )
-            try:
-                return dict(await answer_of(reference))
-            except ray.exceptions.RayTaskError as error:
-                raise task_failure(error, "backend_failed", "scoring the run") from error
-            except ray.exceptions.RayError as error:
-                if attempt == MAX_FINISHES:
-                    raise task_failure(error, "backend_failed", "scoring the run") from error
-                logger.warning("run %s: its scoring was lost (%s)", self.run.run_id, type(error).__name__)
-        raise AssertionError("unreachable: the loop returns or raises")
+            return dict(await answer_of(reference))
+
+        return await TaskTries(self.run.run_id, "scoring the run", "backend_failed").answer(finish)
 
     async def published(self, scores: Mapping[str, Any]) -> WritebackReport:
         """Write the predictions back; one that was cut off goes on where it stopped."""

@@ -6,14 +6,12 @@ job.json is what the agent gets as its answer, and is written last: where it is,
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-import ray.exceptions
-
 from potato_ray.actors import tasks
-from potato_ray.actors.failures import answer_of, task_failure
+from potato_ray.actors.failures import answer_of
+from potato_ray.actors.task_tries import TaskTries
 from potato_ray.agent.protocol import PROGRESS_EVERY_S
 from potato_ray.backends.making import lost_after_s
 from potato_ray.errors import Cancelled
@@ -25,10 +23,7 @@ from potato_ray.shipping.packed import clear_unfinished
 if TYPE_CHECKING:
     from potato_ray.actors.controller import RunController
 
-logger = logging.getLogger(__name__)
-
 VERSION = 1
-MAX_PACKINGS = 3
 
 
 class HandingOver:
@@ -53,17 +48,12 @@ class HandingOver:
 
     async def _packed(self) -> dict[str, Any]:
         """What tasks.pack_job answers; a packing whose process was lost is done again."""
-        for left in reversed(range(MAX_PACKINGS)):
-            folder, state_dir = str(self.mirror.path), str(self.controller.config.state_dir)
-            try:
-                return dict(await answer_of(tasks.pack_job.remote(folder, state_dir)))
-            except ray.exceptions.RayTaskError as error:
-                raise task_failure(error, "bundle_failed", "packing the bundle") from error
-            except ray.exceptions.RayError as error:
-                if not left:
-                    raise task_failure(error, "bundle_failed", "packing the bundle") from error
-                logger.warning("run %s: its packing was lost (%s)", self.run.run_id, type(error).__name__)
-        raise AssertionError("unreachable: the loop returns or raises")
+        folder, state_dir = str(self.mirror.path), str(self.controller.config.state_dir)
+
+        async def pack() -> dict[str, Any]:
+            return dict(await answer_of(tasks.pack_job.remote(folder, state_dir)))
+
+        return await TaskTries(self.run.run_id, "packing the bundle", "bundle_failed").answer(pack)
 
     def _document(self, packed: Mapping[str, Any]) -> dict[str, Any]:
         training = self.controller.config.model_training

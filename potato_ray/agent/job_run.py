@@ -24,7 +24,6 @@ from potato_ray.agent.held_job import Failure, HeldJob
 from potato_ray.agent.job_document import MB
 from potato_ray.agent.job_end import succeeded
 from potato_ray.agent.launching import NotLaunched, launch
-from potato_ray.agent.lease_keeper import LeaseKeeper
 from potato_ray.agent.relay import Relay
 from potato_ray.agent.settings import Settings
 from potato_ray.agent.stop_request import StopNotice, StopRequest
@@ -33,6 +32,7 @@ from potato_ray.agent.voice import Voice
 from potato_ray.job.events import EXIT_CANCELLED
 from potato_ray.job.folder import Exit, Processes, read_json, write_json
 from potato_ray.job.follow import ALIVE, ENDED, GONE, STARTING, Follower
+from potato_ray.job.lease_keeper import LeaseKeeper
 from potato_ray.job.processes import is_alive
 
 __all__ = ["DELIVERED", "DROPPED", "LEFT", "JobRun"]

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import potato_ray
-from potato_ray.agent.command import run_command
 from potato_ray.agent.errors import AgentMisconfigured
+from potato_ray.job.command import run_command
 
 OLDEST_PYTHON = (3, 8)
 PYTHON_TIMEOUT_S = 30.0
@@ -40,7 +40,7 @@ def python_version(python: str, timeout_s: float = PYTHON_TIMEOUT_S) -> str:
         return ".".join(str(part) for part in sys.version_info[:3])
     if shutil.which(python) is None:
         raise _unusable(f"{python} was not found on {socket.gethostname()}.")
-    said = run_command([python, "-I", "-c", _SAY_VERSION], timeout_s)
+    said = run_command([python, "-I", "-c", _SAY_VERSION], timeout_s, with_errors=False)
     found = re.fullmatch(r"(\d+)\.(\d+)\.(\d+)", said.text.strip())
     if not found:
         why = said.text if said.code is None else f"it ended with code {said.code} and no version"
@@ -55,7 +55,7 @@ def list_gpus(timeout_s: float = SMI_TIMEOUT_S) -> list[dict[str, Any]]:
     program = shutil.which("nvidia-smi") or shutil.which("nvidia-smi", path=_SMI_ALSO_AT)
     if program is None:
         return []
-    said = run_command([program, *_QUERY], timeout_s)
+    said = run_command([program, *_QUERY], timeout_s, with_errors=False)
     return [] if said.code is None else parse_gpus(said.text)
 
 

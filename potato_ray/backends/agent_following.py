@@ -11,24 +11,20 @@ The agent goes on without us, and we without it for a while; whoever follows nex
 from __future__ import annotations
 
 import json
-import logging
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from potato_ray.backends.base import Directive, EventSink, Job, Outcome
-from potato_ray.backends.endings import Ending, Event, limits_of, outcome_of, read_if_whole
+from potato_ray.backends.base import EventSink, Job, Outcome
+from potato_ray.backends.endings import Event, outcome_of, read_if_whole
+from potato_ray.backends.following import Following
 from potato_ray.job.folder import Exit
-from potato_ray.job.follow import Follower
 from potato_ray.job.outcome import stopped
 from potato_ray.mirror.folder import MirrorFolder
 
-logger = logging.getLogger(__name__)
-
 POLL_S: Final = 0.1
-TELL_EVERY_S: Final = 0.5
 LATE_SHARE: Final = 0.25
 """Of heartbeat_timeout_s: after so much silence people are told that the agent is late."""
 LATE_EVERY_S: Final = 10.0
@@ -36,8 +32,8 @@ AFTER_LIMIT_S: Final = 30.0
 """The launcher over there ends a run at its limits; how long its word may take to come home."""
 
 
-class AgentFollowing:
-    """One execution of `AgentBackend.execute`. `clock` is monotonic seconds."""
+class AgentFollowing(Following[MirrorFolder, dict[str, Any] | None]):
+    """One execution where an agent fills the mirror; `name` is that of the backend."""
 
     def __init__(
         self,
@@ -49,61 +45,29 @@ class AgentFollowing:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self.folder = MirrorFolder(job.folder)
-        self.limits = limits_of(self.folder)
-        self._job = job
-        self._sink = sink
+        super().__init__(MirrorFolder(job.folder), job, sink, poll_s=POLL_S, clock=clock, sleep=sleep)
         self._name = name
         self._timeout_s = heartbeat_timeout_s
-        self._clock = clock
-        self._sleep = sleep
-        self._follower = Follower(self.folder, first_seq=job.first_seq)
-        self._next_seq = job.first_seq
-        self._ending = Ending()
         self._notes = NoteReader(self.folder.notes, skip=job.first_seq > 0)
         self._silence = Silence(self.folder.heartbeat, clock)
-        self._told_at = self._late_at = float("-inf")
-        self._cancelled_at: float | None = None
-        self._grace_s = self.limits.grace_s
+        self._late_at = float("-inf")
         self._worked_since: float | None = None
 
     def run(self) -> Outcome:
         """Follow to the end. What the sink raises passes through; the agent goes on."""
-        while True:
-            # The end first: what was written before it was read is then among the events.
-            result = read_if_whole(self.folder.result)
-            events = self._follower.poll()
-            directive = self._tell(events, [*self._notes.poll(), *self._lateness()])
-            if directive is not None and directive.stale:
-                return Outcome("stale")
-            if directive is not None and directive.cancel:
-                self._request_cancel(directive.grace_s)
-            if events:
-                self._worked_since = self._clock() if self._worked_since is None else self._worked_since
-                continue
-            outcome = self._end(result) if result is not None else self._given_up()
-            if outcome is not None:
-                return outcome
-            self._sleep(POLL_S)
+        return self._follow()
 
-    def _tell(self, events: list[dict[str, Any]], notes: list[Event]) -> Directive | None:
-        now = self._clock()
-        if not events and not notes and now - self._told_at < TELL_EVERY_S:
-            return None
-        self._ending.hear(events)
-        directive = self._sink(events, self._next_seq, notes)
-        self._next_seq += len(events)
-        self._told_at = self._clock()
-        return directive
+    def _look(self) -> dict[str, Any] | None:
+        """result.json, once it is there."""
+        return read_if_whole(self.folder.result)
 
-    def _request_cancel(self, grace_s: float) -> None:
-        if self._cancelled_at is None:
-            self._cancelled_at = self._clock()
-            self._grace_s = grace_s
-        try:
-            self.folder.request_cancel("cancelled", grace_s)
-        except OSError as error:
-            logger.warning("run %s: its cancel was not written: %s", self._job.run_id, error)
+    def _notices(self) -> list[Event]:
+        return [*self._notes.poll(), *self._lateness()]
+
+    def _outcome(self, result: dict[str, Any] | None) -> Outcome | None:
+        if self._worked_since is None and self._next_seq > self._job.first_seq:
+            self._worked_since = self._clock()
+        return self._end(result) if result is not None else self._given_up()
 
     def _lateness(self) -> list[Event]:
         """A step line that says how long the agent has been silent, and one when it is heard again."""
@@ -125,7 +89,7 @@ class AgentFollowing:
         """The outcome where there is no use in waiting on: cancelled, removed, lost, or over its limit."""
         now = self._clock()
         removed = not self.folder.path.exists()
-        if self._cancelled_at is not None and (removed or now - self._cancelled_at >= self._grace_s):
+        if self._cancelled_at is not None and (removed or self._cancelled_for() >= self._grace_s):
             return Outcome("cancelled")
         if removed:
             return _removed()
@@ -150,9 +114,6 @@ class AgentFollowing:
         )
 
     def _end(self, result: dict[str, Any]) -> Outcome:
-        if self._ending.is_silent and self._job.first_seq:
-            # The end was already sent by whoever followed this run before.
-            self._ending.hear_all(Follower(self.folder))
         uri = str(result.get("artifact_uri") or "")
         failure = result.get("failure")
         if isinstance(failure, dict):
@@ -166,7 +127,7 @@ class AgentFollowing:
             )
         end = result.get("exit")
         known = Exit(**end) if isinstance(end, dict) else None
-        outcome = outcome_of(known, self._ending, str(result.get("stderr_tail") or ""), self.limits)
+        outcome = outcome_of(known, self._heard_ending(), str(result.get("stderr_tail") or ""), self.limits)
         return replace(outcome, artifact_uri=uri)
 
 

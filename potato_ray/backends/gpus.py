@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from potato_ray.backends import mig
-from potato_ray.backends.command import Answer
 from potato_ray.backends.smi import NOT_FOUND, RunSmi, run_nvidia_smi
+from potato_ray.job.command import Answer
 
 FIELDS = (
     "index",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Sequence
 
-from potato_ray.backends.command import Answer, run_command
+from potato_ray.job.command import Answer, run_command
 
 NOT_FOUND = "nvidia-smi was not found"
 

@@ -14,29 +14,28 @@ import logging
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from potato_ray.backends.base import Directive, EventSink, Job, Outcome
-from potato_ray.backends.endings import Ending, Event, limits_of, outcome_of, read_if_whole, tail_of
-from potato_ray.backends.lease import LeaseKeeper
+from potato_ray.backends.base import EventSink, Job, Outcome
+from potato_ray.backends.endings import Event, outcome_of, read_if_whole, tail_of
+from potato_ray.backends.following import Following
 from potato_ray.job.claim import LaunchFailed
 from potato_ray.job.folder import JobFolder
-from potato_ray.job.follow import ENDED, GONE, STARTING, Follower
+from potato_ray.job.follow import ENDED, GONE, STARTING
+from potato_ray.job.lease_keeper import LeaseKeeper
 from potato_ray.job.outcome import Explanation, stopped
 
 logger = logging.getLogger(__name__)
 
 
 POLL_S: Final = 0.05
-TELL_EVERY_S: Final = 0.5
-"""The sink is called at least once a second; this leaves room for a slow disk."""
 START_TIMEOUT_S: Final = 30.0
 SETTLE_S: Final = 0.5
 """How long exit.json may be late when the launcher is seen gone."""
 AFTER_GRACE_S: Final = 10.0
 
 
-class Supervision:
+class Supervision(Following[JobFolder, str]):
     """One execution of `LocalBackend.execute`. `clock` is monotonic seconds."""
 
     def __init__(
@@ -48,19 +47,9 @@ class Supervision:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self.folder = JobFolder(job.folder)
-        self.limits = limits_of(self.folder)
-        self._job = job
-        self._sink = sink
+        super().__init__(JobFolder(job.folder), job, sink, poll_s=POLL_S, clock=clock, sleep=sleep)
         self._start = start
-        self._clock = clock
-        self._sleep = sleep
-        self._follower = Follower(self.folder, first_seq=job.first_seq)
-        self._next_seq = job.first_seq
-        self._ending = Ending()
-        self._told_at = float("-inf")
-        self._cancelled_at: float | None = None
-        self._grace_s = self.limits.grace_s
+        self._began_at = clock()
         self._said_ended = False
 
     def run(self) -> Outcome:
@@ -71,8 +60,12 @@ class Supervision:
                 return _interrupted()
         elif failure := self._launch():
             return failure
-        with LeaseKeeper(self._follower, self._job.run_id):
-            return self._follow(self._clock())
+        self._began_at = self._clock()
+        with LeaseKeeper(self._follower, trouble=self._not_renewed):
+            return self._follow()
+
+    def _not_renewed(self, failure: OSError) -> None:
+        logger.warning("run %s: its lease was not renewed: %s", self._job.run_id, failure)
 
     def _launch(self) -> Outcome | None:
         """Start the launcher; the outcome when it cannot be started."""
@@ -84,46 +77,15 @@ class Supervision:
             # Whoever followed this run before has started it a moment ago.
         return None
 
-    def _follow(self, began_at: float) -> Outcome:
-        while True:
-            # The state first: what was written before it was read is then among the events.
-            state = self._follower.state()
-            events = self._follower.poll()
-            directive = self._tell(events, self._ended_note())
-            if directive is not None and directive.stale:
-                return Outcome("stale")
-            if directive is not None and directive.cancel:
-                self._request_cancel(directive.grace_s)
-            if events:
-                continue
-            if state in (ENDED, GONE):
-                return self._end(state)
-            if self._out_of_patience(state, began_at):
-                return self._given_up()
-            self._sleep(POLL_S)
+    def _look(self) -> str:
+        return self._follower.state()
 
-    def _tell(self, events: list[dict[str, Any]], notes: tuple[Event, ...]) -> Directive | None:
-        """Send what there is; None when there was nothing and it is not yet time to ask again."""
-        now = self._clock()
-        if not events and not notes and now - self._told_at < TELL_EVERY_S:
-            return None
-        self._ending.hear(events)
-        directive = self._sink(events, self._next_seq, notes)
-        self._next_seq += len(events)
-        self._told_at = self._clock()
-        return directive
+    def _outcome(self, state: str) -> Outcome | None:
+        if state in (ENDED, GONE):
+            return self._end(state)
+        return self._given_up() if self._out_of_patience(state) else None
 
-    def _request_cancel(self, grace_s: float) -> None:
-        """Ask the launcher to stop the worker, again and again until the request is on disk."""
-        if self._cancelled_at is None:
-            self._cancelled_at = self._clock()
-            self._grace_s = grace_s
-        try:
-            self.folder.request_cancel("cancelled", grace_s)
-        except OSError as error:
-            logger.warning("run %s: its cancel was not written: %s", self._job.run_id, error)
-
-    def _ended_note(self) -> tuple[Event, ...]:
+    def _notices(self) -> tuple[Event, ...]:
         """The note that the run is over while its process is still being stopped, once."""
         over = None if self._said_ended else self._over_already()
         if over is None:
@@ -148,13 +110,10 @@ class Supervision:
             return stopped(stopping["reason"], str(stopping.get("detail", "")), self.limits)
         return stopped("cancelled") if self._cancelled_for() >= self._grace_s else None
 
-    def _cancelled_for(self) -> float:
-        return float("-inf") if self._cancelled_at is None else self._clock() - self._cancelled_at
-
-    def _out_of_patience(self, state: str, began_at: float) -> bool:
+    def _out_of_patience(self, state: str) -> bool:
         if self._cancelled_for() >= self._grace_s + AFTER_GRACE_S or not self.folder.path.exists():
             return True
-        return state == STARTING and self._clock() - began_at >= START_TIMEOUT_S
+        return state == STARTING and self._clock() - self._began_at >= START_TIMEOUT_S
 
     def _given_up(self) -> Outcome:
         if self._cancelled_at is not None:
@@ -181,12 +140,9 @@ class Supervision:
     def _end(self, state: str) -> Outcome:
         if state == GONE and not self._settled():
             self._follower.end_remains()
-        if self._ending.is_silent and self._job.first_seq:
-            # The end was already sent by whoever followed this run before.
-            self._ending.hear_all(Follower(self.folder))
         end = self.folder.read_exit()
         told = tail_of(self.folder.stderr) if end is not None else self._remains()
-        return outcome_of(end, self._ending, told, self.limits)
+        return outcome_of(end, self._heard_ending(), told, self.limits)
 
     def _remains(self) -> str:
         """What can be said of a launcher that is gone without exit.json."""

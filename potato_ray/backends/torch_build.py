@@ -6,8 +6,8 @@ import json
 import re
 from dataclasses import dataclass
 
-from potato_ray.backends.command import run_command
 from potato_ray.backends.gpus import Card
+from potato_ray.job.command import run_command
 
 ASK_TIMEOUT_S = 60.0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -50,31 +51,54 @@ def session_folder(state_dir: Path) -> Path:
     return Path(note["folder"])
 
 
-def test_every_port_of_ray_is_on_loopback(state_dir: Path) -> None:
-    before = listening()
-    cluster = EmbeddedRay(state_dir, "a-test")
-    cluster.start(["local"])
-    try:
-        opened = listening() - before
-        assert opened
-        assert [address for address, _ in opened if not LOOPBACK.match(address)] == []
-    finally:
-        cluster.stop()
+class Running:
+    """A cluster that has been started, and what that has changed in this process and on this machine."""
+
+    def __init__(self, cluster: EmbeddedRay) -> None:
+        self.state_dir = cluster.state_dir
+        before, handler = listening(), signal.getsignal(signal.SIGTERM)
+        cluster.start(["local"])
+        self.opened = listening() - before
+        self.handles_sigterm_as_before = signal.getsignal(signal.SIGTERM) == handler
 
 
-def test_the_token_is_readable_by_its_owner_alone(state_dir: Path) -> None:
-    cluster = EmbeddedRay(state_dir, "a-test")
-    cluster.start([])
-    try:
-        assert stat.S_IMODE((state_dir / "ray.token").stat().st_mode) == 0o600
-        assert stat.S_IMODE(state_dir.stat().st_mode) == 0o700
-    finally:
-        cluster.stop()
+@pytest.mark.alone  # ports of other tests would be taken for Ray's
+class TestARunningRay:
+    @pytest.fixture(scope="class")
+    def running(self) -> Iterator[Running]:
+        """One for all that only look at it: a process holds one Ray at a time."""
+        folder = Path(tempfile.mkdtemp(prefix="prt-", dir="/tmp"))
+        with contextlib.ExitStack() as left:
+            left.callback(shutil.rmtree, folder, ignore_errors=True)
+            cluster = EmbeddedRay(folder / "state", "a-test")
+            left.callback(cluster.stop)
+            yield Running(cluster)
+
+    def test_has_every_port_on_loopback(self, running: Running) -> None:
+        assert running.opened
+        assert [address for address, _ in running.opened if not LOOPBACK.match(address)] == []
+
+    def test_keeps_its_token_readable_by_its_owner_alone(self, running: Running) -> None:
+        assert stat.S_IMODE((running.state_dir / "ray.token").stat().st_mode) == 0o600
+        assert stat.S_IMODE(running.state_dir.stat().st_mode) == 0o700
+
+    def test_leaves_the_callers_handler_of_sigterm_in_force(self, running: Running) -> None:
+        assert running.handles_sigterm_as_before
+
+    def test_runs_tasks_with_the_users_home_and_with_slots_for_gpus(self, running: Running) -> None:
+        import ray
+
+        @ray.remote(num_cpus=0, resources={gpu_resource("local", 3): 1})
+        def home_after_restoring() -> str:
+            restore_home()
+            return os.environ["HOME"]
+
+        assert ray.get(home_after_restoring.remote(), timeout=30) == os.environ["HOME"]
 
 
 def test_starts_and_stops_leave_no_session_folder(state_dir: Path) -> None:
     used = set()
-    for _ in range(10 if os.environ.get("POTATO_RAY_LONG") else 3):
+    for _ in range(10 if os.environ.get("POTATO_RAY_LONG") else 2):
         cluster = EmbeddedRay(state_dir, "a-test")
         cluster.start(["local"])
         used.add(session_folder(state_dir))
@@ -106,23 +130,6 @@ def kill_a_process_that_holds_ray(state_dir: Path) -> None:
     )
 
 
-def test_tasks_run_with_the_users_home_and_with_slots_for_gpus(state_dir: Path) -> None:
-    import ray
-
-    cluster = EmbeddedRay(state_dir, "a-test")
-    cluster.start(["local"])
-    try:
-
-        @ray.remote(num_cpus=0, resources={gpu_resource("local", 3): 1})
-        def home_after_restoring() -> str:
-            restore_home()
-            return os.environ["HOME"]
-
-        assert ray.get(home_after_restoring.remote(), timeout=30) == os.environ["HOME"]
-    finally:
-        cluster.stop()
-
-
 def test_namespaces_differ_by_project() -> None:
     assert namespace_of(Path("/a/project")) != namespace_of(Path("/another/project"))
 
@@ -149,16 +156,6 @@ def test_nothing_outside_this_machine_is_asked(state_dir: Path) -> None:
 def is_local(line: str) -> bool:
     addresses = re.findall(r'inet_addr\("([^"]+)"\)|inet_pton\(AF_INET6, "([^"]+)"', line)
     return all((four or six).startswith(("127.", "::1", "::ffff:127.")) for four, six in addresses)
-
-
-def test_the_callers_handler_of_sigterm_stays_in_force(state_dir: Path) -> None:
-    cluster = EmbeddedRay(state_dir, "a-test")
-    before = signal.getsignal(signal.SIGTERM)
-    try:
-        cluster.start([])
-        assert signal.getsignal(signal.SIGTERM) == before
-    finally:
-        cluster.stop()
 
 
 def test_a_stop_in_the_middle_of_a_start_leaves_nothing(state_dir: Path) -> None:

@@ -209,6 +209,8 @@ def test_the_last_step_line_is_written_though_one_before_it_met_a_lock(
         await controller.ready()
         notes = (controller.note_progress(run_id, 1, "reading", number, 20) for number in range(21))
         await asyncio.gather(*notes)
+        for task in [*controller._tasks]:  # the scoring has no end of its own
+            task.cancel()
 
     scoring(monkeypatch, asyncio.Event().wait)
     controlled(config, scenario)

@@ -12,7 +12,8 @@ import pytest
 import ray.exceptions
 
 from potato_ray.actors import handing_over
-from potato_ray.actors.handing_over import MAX_PACKINGS, HandingOver
+from potato_ray.actors.handing_over import HandingOver
+from potato_ray.actors.task_tries import MAX_TRIES
 from potato_ray.errors import Cancelled, RunFailed
 from potato_ray.job.folder import write_json
 from potato_ray.mirror.folder import MirrorFolder
@@ -85,7 +86,7 @@ def test_a_job_that_is_there_is_not_packed_again(
 def test_a_packing_that_was_lost_is_done_again_a_few_times(
     handing: HandingOver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lost = [ray.exceptions.RayError("lost")] * (MAX_PACKINGS - 1)
+    lost = [ray.exceptions.RayError("lost")] * (MAX_TRIES - 1)
     packing(monkeypatch, *lost, PACKED)
     asyncio.run(handing.hand_over(never))
     assert handing.mirror.read_job(2) is not None

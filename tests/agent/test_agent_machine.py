@@ -92,7 +92,7 @@ def test_the_version_of_an_interpreter_is_asked_for(tmp_path):
         ("echo 3.6.9", "is Python 3.6.9; 3.8 is needed"),
         ("echo hello", "is no usable Python: it ended with code 0"),
         ("exit 3", "is no usable Python: it ended with code 3"),
-        ("sleep 60", "it did not answer within 0.2 s"),
+        ("sleep 60", "python did not answer within 0.2 s"),
     ],
 )
 def test_an_interpreter_that_cannot_be_used_is_refused(tmp_path, script, why):

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import fake_nvidia_smi
 
-from potato_ray.backends.command import Answer
 from potato_ray.backends.smi import RunSmi
+from potato_ray.job.command import Answer
 
 ZOO = Path(__file__).parent / "smi"
 

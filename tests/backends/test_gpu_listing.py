@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from potato_ray.backends.command import Answer
 from potato_ray.backends.gpus import Listing, list_cards, parse_cards, slots_of
 from potato_ray.backends.mig import parse_instances
 from potato_ray.backends.smi import run_nvidia_smi
+from potato_ray.job.command import Answer
 
 ListingOf = Callable[[str], Listing]
 

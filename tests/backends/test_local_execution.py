@@ -14,12 +14,10 @@ from job_making import make_job
 from listening import Listener, left_by, lose_after_five
 
 from potato_ray.backends.base import Directive, Job
-from potato_ray.backends.lease import LeaseKeeper
 from potato_ray.backends.local import LocalBackend, LocalSettings
 from potato_ray.backends.supervision import START_TIMEOUT_S
 from potato_ray.job.claim import LaunchFailed
 from potato_ray.job.folder import JobFolder
-from potato_ray.job.follow import Follower
 
 
 @pytest.fixture
@@ -109,16 +107,7 @@ def test_the_lease_is_renewed_while_the_sink_waits(local: LocalBackend, tmp_path
 
 def test_nobody_renews_the_lease_when_the_execution_is_over(local: LocalBackend, tmp_path: Path) -> None:
     leave_running(local, tmp_path / "job")
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("lease of")]
-
-
-def test_a_lease_that_cannot_be_renewed_is_said_once(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    follower = Follower(JobFolder(tmp_path / "absent"))
-    with LeaseKeeper(follower, "r", every_s=0.01):
-        assert becomes_true(lambda: bool(caplog.records))
-    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert not [thread for thread in threading.enumerate() if thread.name == "lease"]
 
 
 def test_a_spec_that_cannot_be_read_is_said(local: LocalBackend, tmp_path: Path) -> None:

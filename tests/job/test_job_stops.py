@@ -7,6 +7,7 @@ import shutil
 import signal
 import time
 
+import pytest
 from job_folders import end_of, events_of, last, left_of, said, wait_for
 
 from potato_ray.job.folder import read_json
@@ -20,6 +21,7 @@ def outcome(folder):
     return explain(folder.read_exit(), last(folder, "result"), last(folder, "error"))
 
 
+@pytest.mark.alone
 def test_a_silent_worker_is_stopped_within_a_second_and_a_half_of_its_limit(make_job):
     job = make_job("Silent", max_wall_s=1.0)
     start_detached(job)
@@ -31,6 +33,7 @@ def test_a_silent_worker_is_stopped_within_a_second_and_a_half_of_its_limit(make
     assert told.message.startswith("Stopped: the run took longer than model_training.max_wall_seconds")
 
 
+@pytest.mark.alone
 def test_the_end_by_wall_clock_is_told_before_the_grace_is_over(make_job):
     job = make_job("Native", max_wall_s=0.5, grace_s=3.0)
     start_detached(job)
@@ -53,6 +56,7 @@ def test_cancel_interrupts_python_code_at_once(make_job):
     assert events_of(job)[-1]["message"] == "The worker stopped on request."
 
 
+@pytest.mark.alone
 def test_cancel_kills_native_code_after_the_grace(make_job):
     job = make_job("Native")
     start_detached(job)

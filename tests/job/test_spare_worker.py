@@ -137,6 +137,7 @@ def test_a_spare_that_died_is_noticed_and_the_start_is_cold(make_job, keeper):
     assert keeper.wait_ready(20)
 
 
+@pytest.mark.alone
 def test_an_unused_spare_ends_when_it_is_let_go(keeper):
     address = keeper.address
     keeper.close()
@@ -155,6 +156,7 @@ def test_a_taken_spare_goes_on_without_its_keeper(make_job, keeper):
     assert end_of(job, 5).reason == "cancelled"
 
 
+@pytest.mark.alone
 def test_the_worker_of_a_taken_spare_dies_with_its_launcher(make_job, keeper):
     job = make_job("Silent")
     launcher = keeper.take(job)
@@ -164,6 +166,7 @@ def test_the_worker_of_a_taken_spare_dies_with_its_launcher(make_job, keeper):
     wait_for(lambda: not is_alive(worker), "the worker's death", 2)
 
 
+@pytest.mark.alone
 def test_a_spare_without_a_job_is_gone_within_a_second_of_its_owners_death(tmp_path):
     code = (
         "import sys, time; from pathlib import Path; from potato_ray.job.spare import SpareKeeper; "
