@@ -1,4 +1,4 @@
-"""Where the server of a project answers agents on its own machine: a unix socket in the state folder, mostly."""
+"""Where a project's server answers agents on its own machine: a unix socket, in the state folder mostly."""
 
 from __future__ import annotations
 

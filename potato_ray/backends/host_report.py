@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from potato_ray.backends.gpus import FIELDS, Listing, list_cards
-from potato_ray.backends.smi import NOT_FOUND
 from potato_ray.backends.torch_build import TorchBuild
 from potato_ray.errors import RunFailed
 from potato_ray.job.command import Answer
@@ -22,7 +21,9 @@ AskSmi = Callable[[Sequence[str], float], Answer]
 class HostReport:
     """One answer of a host. Memory and disk are in MiB; "" and None mean unknown or not asked for.
 
-    `modules` are the packages that were asked for, None for one that is not there. `smi` holds what
+    `python` is the interpreter of a run: that of the environment with the backend's packages, once it is
+    built. `modules` are those that were asked for with their versions, None for one that is not there, ""
+    for one whose version is unknown. `problem` says why remote_dir cannot be used. `smi` holds what
     nvidia-smi said, by its arguments.
     """
 
@@ -32,6 +33,7 @@ class HostReport:
     remote_dir: str = ""
     user: str = ""
     search_path: str = ""
+    problem: str = ""
     free_disk_mb: float | None = None
     has_code: bool = False
     torch: TorchBuild | None = None
@@ -39,21 +41,25 @@ class HostReport:
     smi: Mapping[tuple[str, ...], Answer] = field(default_factory=dict)
 
     @classmethod
-    def from_json(cls, body: Mapping[str, Any]) -> HostReport:
-        """Raises RunFailed (ssh_failed) for what no host of ours says."""
+    def from_json(cls, body: Mapping[str, Any], asked: Sequence[Sequence[str]] = (SMI,)) -> HostReport:
+        """`asked` are the calls of nvidia-smi. Raises RunFailed (ssh_failed) for what no host of ours says."""
         try:
             return cls(
                 host=str(body["host"]),
-                python=str(body["python"]),
+                python=str(body.get("environment") or body["executable"]),
                 version=str(body["version"]),
                 remote_dir=str(body.get("remote_dir") or ""),
                 user=str(body.get("user") or ""),
                 search_path=str(body.get("path") or ""),
+                problem=str(body.get("problem") or ""),
                 free_disk_mb=_number(body.get("free_disk_mb")),
                 has_code=bool(body.get("has_code")),
                 torch=_torch(body.get("torch")),
                 modules={str(name): _text(version) for name, version in (body.get("modules") or {}).items()},
-                smi={tuple(map(str, each["args"])): _answer(each) for each in body.get("smi") or ()},
+                smi={
+                    tuple(arguments): _answer(said)
+                    for arguments, said in zip(asked, body.get("smi") or (), strict=False)
+                },
             )
         except (KeyError, TypeError, ValueError, AttributeError) as failure:
             raise RunFailed(
@@ -75,8 +81,6 @@ class HostReport:
 
 def _answer(said: Mapping[str, Any]) -> Answer:
     code = said.get("code")
-    if said.get("missing"):
-        return Answer(None, NOT_FOUND)
     return Answer(int(code) if code is not None else None, str(said.get("out") or ""))
 
 

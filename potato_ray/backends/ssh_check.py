@@ -148,6 +148,9 @@ def _cards(gpus: HostGpus) -> list[dict[str, Any]]:
 
 def _disk_check(report: HostReport) -> Check:
     where, free_mb = report.remote_dir, report.free_disk_mb
+    if report.problem:
+        words = f"{where} cannot be used: {report.problem}"
+        return Check("disk", ok=False, message=words, next_step="Set remote_dir to a folder that can be written.")
     if free_mb is None:
         return Check("disk", ok=True, message=f"The free space of {where} is unknown")
     enough = free_mb >= MIN_DISK_MB
