@@ -42,7 +42,7 @@ class HostReport:
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any], asked: Sequence[Sequence[str]] = (SMI,)) -> HostReport:
-        """`asked` are the calls of nvidia-smi. Raises RunFailed (ssh_failed) for what no host of ours says."""
+        """`asked` are the calls of nvidia-smi. Raises RunFailed (ssh_failed) where it cannot be read."""
         try:
             return cls(
                 host=str(body["host"]),

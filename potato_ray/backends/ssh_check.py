@@ -150,7 +150,7 @@ def _disk_check(report: HostReport) -> Check:
     where, free_mb = report.remote_dir, report.free_disk_mb
     if report.problem:
         words = f"{where} cannot be used: {report.problem}"
-        return Check("disk", ok=False, message=words, next_step="Set remote_dir to a folder that can be written.")
+        return Check("disk", ok=False, message=words, next_step="Set remote_dir to a writable folder.")
     if free_mb is None:
         return Check("disk", ok=True, message=f"The free space of {where} is unknown")
     enough = free_mb >= MIN_DISK_MB

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from potato_ray.agent_tokens import is_agent_backend
+from potato_ray.backends.grants import starts_agents
 from potato_ray.cli.output import out, print_json, say
 from potato_ray.cli.summary import end_lines
 from potato_ray.cli.termination import Terminated, Termination
@@ -79,7 +80,7 @@ def train(config: ProjectConfig, request: StartRequest) -> tuple[Run, bool]:
         return _train_there(server, config, request)
     plan = plan_start(config, request)  # refuse before Ray is started
     _require_no_agent(config, plan.backend)
-    return _train_here(config, request)
+    return _train_here(config, request, plan.backend)
 
 
 def _require_no_agent(config: ProjectConfig, backend: str) -> None:
@@ -104,13 +105,17 @@ def _train_there(server: Server, config: ProjectConfig, request: StartRequest) -
         return _follow(server, config, run_id, termination)
 
 
-def _train_here(config: ProjectConfig, request: StartRequest) -> tuple[Run, bool]:
+def _train_here(config: ProjectConfig, request: StartRequest, backend: str) -> tuple[Run, bool]:
     say("starting")
     with Termination() as termination, contextlib.ExitStack() as stack:
         with _told_of_ctrl_c(termination, "stopped; no run was made"):
             from potato_ray.actors.session import Session
 
             session = stack.enter_context(Session(config, purpose="potato-ray training run"))
+            if starts_agents(config, backend):
+                from potato_ray.cli.agents_here import answering_agents
+
+                stack.enter_context(answering_agents(config))
             termination.check()
         with _told_of_ctrl_c(
             termination, "stopped; a run may have been made: potato-ray training runs shows whether it was"
