@@ -22,7 +22,7 @@ class HostReport:
     """One answer of a host. Memory and disk are in MiB; "" and None mean unknown or not asked for.
 
     `python` is the interpreter of a run: that of the environment with the backend's packages, once it is
-    built. `modules` are those that were asked for with their versions, None for one that is not there, ""
+    built (`has_environment`). `modules` are those that were asked for with their versions, None for one that is not there, ""
     for one whose version is unknown. `problem` says why remote_dir cannot be used. `smi` holds what
     nvidia-smi said, by its arguments.
     """
@@ -36,6 +36,7 @@ class HostReport:
     problem: str = ""
     free_disk_mb: float | None = None
     has_code: bool = False
+    has_environment: bool = False
     torch: TorchBuild | None = None
     modules: Mapping[str, str | None] = field(default_factory=dict)
     smi: Mapping[tuple[str, ...], Answer] = field(default_factory=dict)
@@ -54,6 +55,7 @@ class HostReport:
                 problem=str(body.get("problem") or ""),
                 free_disk_mb=_number(body.get("free_disk_mb")),
                 has_code=bool(body.get("has_code")),
+                has_environment=bool(body.get("environment")),
                 torch=_torch(body.get("torch")),
                 modules={str(name): _text(version) for name, version in (body.get("modules") or {}).items()},
                 smi={

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -163,30 +163,18 @@ def _disk_check(report: HostReport) -> Check:
 
 
 def _trainer(trainer: type[Trainer], report: HostReport, packages: Sequence[str]) -> dict[str, Any]:
-    missing = [
-        need.package
-        for need in trainer.requires
-        if report.modules.get(need.module) is None and not _will_be_there(need.package, packages)
-    ]
-    install = f"{report.python} -m pip install {' '.join(missing)}" if missing else ""
+    missing = [need.package for need in trainer.requires if report.modules.get(need.module) is None]
+    # What a list of packages brings with it is known once it is installed.
+    unsure = bool(missing and packages and not report.has_environment)
+    install = f"{report.python} -m pip install {' '.join(missing)}"
+    hint = f"On {report.host}, run: {install}; or list them under the key packages."
     return {
-        "available": not missing,
+        "available": unsure or not missing,
+        "unsure": unsure,
         "missing": missing,
-        "install_hint": f"On {report.host}, run: {install}; or list them under the key packages."
-        if missing
-        else "",
+        "install_hint": hint if missing and not unsure else "",
         "uses_gpu": uses_gpu(trainer),
     }
-
-
-def _will_be_there(package: str, packages: Iterable[str]) -> bool:
-    """Whether the key `packages` installs it, in whatever version."""
-    return _project(package) in {_project(each) for each in packages}
-
-
-def _project(requirement: str) -> str:
-    found = re.match(r"[A-Za-z0-9._-]+", requirement.strip())
-    return re.sub(r"[-_.]+", "-", found.group()).lower() if found else ""
 
 
 def _trainer_checks(trainers: Mapping[str, Mapping[str, Any]]) -> list[Check]:
@@ -196,10 +184,14 @@ def _trainer_checks(trainers: Mapping[str, Mapping[str, Any]]) -> list[Check]:
         Check(
             "trainer",
             ok=trainer["available"] or any_runs,
-            message=f"{name}: ready"
-            if trainer["available"]
-            else f"{name}: {', '.join(trainer['missing'])} missing there",
+            message=f"{name}: {_readiness(trainer)}",
             next_step=trainer["install_hint"],
         )
         for name, trainer in trainers.items()
     ]
+
+
+def _readiness(trainer: Mapping[str, Any]) -> str:
+    if trainer["unsure"]:
+        return "known once the packages are installed, which the first run does"
+    return "ready" if trainer["available"] else f"{', '.join(trainer['missing'])} missing there"
