@@ -22,9 +22,9 @@ class HostReport:
     """One answer of a host. Memory and disk are in MiB; "" and None mean unknown or not asked for.
 
     `python` is the interpreter of a run: that of the environment with the backend's packages, once it is
-    built (`has_environment`). `modules` are those that were asked for with their versions, None for one that is not there, ""
-    for one whose version is unknown. `problem` says why remote_dir cannot be used. `smi` holds what
-    nvidia-smi said, by its arguments.
+    built (`has_environment`). `modules` are those that were asked for with their versions, None for one that
+    is not there, "" for one whose version is unknown. `problem` says why remote_dir cannot be used. `smi`
+    holds what nvidia-smi said, by its arguments.
     """
 
     host: str
