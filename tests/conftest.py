@@ -1,4 +1,4 @@
-"""What every test shares: hypothesis without deadlines, and long tests only when asked for."""
+"""What every test shares: hypothesis without deadlines, long tests when asked for, turns at the machine."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 
 import pytest
 from hypothesis import HealthCheck, settings
+from turns import take_turns
 
 # Sets the switches that Ray reads when it is imported, before any test module can import it.
 import potato_ray.actors  # noqa: F401
@@ -18,6 +19,10 @@ settings.register_profile(
     derandomize=bool(os.environ.get("CI")),
 )
 settings.load_profile("steady")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    take_turns(config)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

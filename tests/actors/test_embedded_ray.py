@@ -62,18 +62,19 @@ class Running:
         self.handles_sigterm_as_before = signal.getsignal(signal.SIGTERM) == handler
 
 
+@pytest.fixture(scope="class")
+def running() -> Iterator[Running]:
+    """One for all that only look at it: a process holds one Ray at a time."""
+    folder = Path(tempfile.mkdtemp(prefix="prt-", dir="/tmp"))
+    with contextlib.ExitStack() as left:
+        left.callback(shutil.rmtree, folder, ignore_errors=True)
+        cluster = EmbeddedRay(folder / "state", "a-test")
+        left.callback(cluster.stop)
+        yield Running(cluster)
+
+
 @pytest.mark.alone  # ports of other tests would be taken for Ray's
 class TestARunningRay:
-    @pytest.fixture(scope="class")
-    def running(self) -> Iterator[Running]:
-        """One for all that only look at it: a process holds one Ray at a time."""
-        folder = Path(tempfile.mkdtemp(prefix="prt-", dir="/tmp"))
-        with contextlib.ExitStack() as left:
-            left.callback(shutil.rmtree, folder, ignore_errors=True)
-            cluster = EmbeddedRay(folder / "state", "a-test")
-            left.callback(cluster.stop)
-            yield Running(cluster)
-
     def test_has_every_port_on_loopback(self, running: Running) -> None:
         assert running.opened
         assert [address for address, _ in running.opened if not LOOPBACK.match(address)] == []

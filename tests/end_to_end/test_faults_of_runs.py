@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import time
 
 import pytest
+from killing import command_of
 from whole_runs import (
     DEADLINE_S,
     MakeProject,
@@ -21,6 +21,7 @@ from whole_runs import (
 )
 
 from potato_ray.config import ProjectConfig
+from potato_ray.job import processes
 from potato_ray.registry.runs import Run
 from potato_ray.registry.states import State
 
@@ -28,20 +29,19 @@ pytestmark = pytest.mark.ray
 
 
 def supervisors() -> list[int]:
-    """The processes that Ray's tasks of this kind run in."""
-    listing = subprocess.run(
-        ["ps", "-wweo", "pid,args"], capture_output=True, text=True, timeout=10, check=True
-    )
-    return [int(line.split()[0]) for line in listing.stdout.splitlines() if "ray::supervise_run" in line]
+    """The processes that Ray's tasks of this kind run in, under this one."""
+    ours = processes.descendants(os.getpid())
+    return [pid for pid in ours if command_of(pid).startswith("ray::supervise_run")]
 
 
 def test_a_lost_supervisor_is_replaced(make_project: MakeProject, open_session: OpenSession) -> None:
     config = make_project()
-    before = set(supervisors())
     session = open_session(config)
     run_id = start(session, act="wait")
     wait_until(config, run_id, in_step("rehearsing"))
-    for pid in set(supervisors()) - before:
+    killed = supervisors()
+    assert killed
+    for pid in killed:
         os.kill(pid, signal.SIGKILL)
     (folder_of(config, run_id).path / "go").touch()
     run = ended(config, run_id)

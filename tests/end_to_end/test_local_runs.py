@@ -75,6 +75,7 @@ def test_memory_above_the_limit_ends_the_run_with_advice(
     assert modest.state == State.SUCCESS, modest.error
 
 
+@pytest.mark.alone
 def test_a_silent_worker_ends_at_its_wall_clock_limit(
     make_project: MakeProject, open_session: OpenSession
 ) -> None:
@@ -99,6 +100,7 @@ def test_a_waiting_run_is_cancelled_at_once(make_project: MakeProject, open_sess
     assert ended(config, first).state == State.CANCELLED
 
 
+@pytest.mark.alone
 def test_a_run_is_cancelled_within_a_second_while_it_is_built(
     make_project: MakeProject, open_session: OpenSession
 ) -> None:

@@ -67,6 +67,7 @@ def answered_within(server: ServerProcess, until: float) -> list[float]:
     return took_s
 
 
+@pytest.mark.alone
 def test_a_start_waits_pages_answer_and_the_run_under_way_loses_nothing(make_project: MakeProject) -> None:
     config = make_project(survive_s=LEASE_S)
     with contextlib.closing(ServerProcess(config, "--no-spare")) as server, ThreadPoolExecutor(1) as threads:

@@ -75,6 +75,7 @@ def session_of(config: ProjectConfig) -> Path:
     return Path(note["folder"])
 
 
+@pytest.mark.alone
 def test_health_answers_soon_and_a_stop_while_ray_comes_up_leaves_nothing(
     make_project: MakeProject, serve: Serve
 ) -> None:
@@ -206,6 +207,7 @@ def test_the_demo_serves_its_run_at_the_next_free_port(make_project: MakeProject
     assert "Traceback" not in server.said
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(("arguments", "limit_mb"), [((), 720.0), (("--no-spare",), 520.0)])
 def test_an_idle_server_stays_within_its_memory(
     make_project: MakeProject, serve: Serve, arguments: tuple[str, ...], limit_mb: float

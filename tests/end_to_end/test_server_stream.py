@@ -81,6 +81,7 @@ def greeted(raw: bytes) -> bool:
     return b"event: status\n" in raw
 
 
+@pytest.mark.alone
 def test_two_hundred_clients_hear_every_event_once_for_less_than_a_tenth_of_a_core(
     config, registry_path
 ) -> None:
@@ -99,6 +100,7 @@ def test_two_hundred_clients_hear_every_event_once_for_less_than_a_tenth_of_a_co
     assert share < 0.10
 
 
+@pytest.mark.alone
 def test_two_hundred_clients_cost_next_to_nothing_while_nothing_happens(config) -> None:
     async def scenario(server) -> float:
         async with listeners(server.port, CLIENTS):

@@ -63,6 +63,7 @@ def play(make_config: Callable[..., ProjectConfig]) -> Iterator[Callable[[Scenar
         each.link.close()
 
 
+@pytest.mark.alone
 def test_a_poll_without_a_job_ends_after_its_time(play) -> None:
     async def scenario(waiting: Waiting) -> None:
         began = time.monotonic()
@@ -73,6 +74,7 @@ def test_a_poll_without_a_job_ends_after_its_time(play) -> None:
     assert play(scenario).link.commands == []
 
 
+@pytest.mark.alone
 def test_a_run_that_is_offered_goes_to_the_one_who_waits_within_a_second(play) -> None:
     async def scenario(waiting: Waiting) -> None:
         poll = waiting.begin("a")
@@ -190,6 +192,7 @@ def test_a_second_poll_with_a_lease_takes_the_place_of_the_first(play) -> None:
     play(scenario)
 
 
+@pytest.mark.alone
 def test_without_a_free_slot_a_run_stays_on_offer_until_another_has_ended(play) -> None:
     async def scenario(waiting: Waiting) -> None:
         waiting.link.slots = 1
