@@ -151,7 +151,11 @@ def test_ctrl_c_cancels_the_run_and_exits_with_130(make_project: MakeProject, co
     assert is_given_back(config)
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+@pytest.mark.parametrize(
+    ("number", "code"),
+    # Both signals take the same way, which tests/cli goes with each.
+    [(signal.SIGTERM, 143), pytest.param(signal.SIGHUP, 129, marks=pytest.mark.long)],
+)
 def test_a_terminated_command_leaves_a_run_that_the_next_one_takes_up(
     make_project: MakeProject, command: Start, number: signal.Signals, code: int
 ) -> None:

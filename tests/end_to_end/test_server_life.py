@@ -208,7 +208,9 @@ def test_the_demo_serves_its_run_at_the_next_free_port(make_project: MakeProject
 
 
 @pytest.mark.alone
-@pytest.mark.parametrize(("arguments", "limit_mb"), [((), 720.0), (("--no-spare",), 520.0)])
+@pytest.mark.parametrize(
+    ("arguments", "limit_mb"), [((), 720.0), pytest.param(("--no-spare",), 520.0, marks=pytest.mark.long)]
+)
 def test_an_idle_server_stays_within_its_memory(
     make_project: MakeProject, serve: Serve, arguments: tuple[str, ...], limit_mb: float
 ) -> None:
