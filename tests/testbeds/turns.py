@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Generator, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import pytest
 
@@ -49,8 +49,8 @@ class Turns:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._gate = (folder / "gate").open("a")
-        self._machine = (folder / "machine").open("a")
+        self._gate = folder / "gate"
+        self._machine = folder / "machine"
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)  # around that of pytest-timeout, which counts no wait here
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
@@ -63,9 +63,10 @@ class Turns:
 
 
 @contextlib.contextmanager
-def locked(file: TextIO, kind: int) -> Iterator[None]:
-    fcntl.flock(file, kind)
-    try:
-        yield
-    finally:
-        fcntl.flock(file, fcntl.LOCK_UN)
+def locked(path: Path, kind: int) -> Iterator[None]:
+    with path.open("a") as file:
+        fcntl.flock(file, kind)
+        try:
+            yield
+        finally:
+            fcntl.flock(file, fcntl.LOCK_UN)  # a child that was forked meanwhile has the file open still
