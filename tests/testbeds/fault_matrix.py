@@ -23,9 +23,12 @@ SUCCESS = End("success")
 AGAIN = End("success", attempt=2)
 KILLED = End("error", "killed")
 
+Phases = tuple[str, ...]
+Matrix = dict[str, tuple[End | None, ...]]
+
 # None: there is no such process in that phase. In `queued` it is another run that the victim works for;
 # in `building` launcher and training worker are those of the spare that was started ahead.
-MATRIX: dict[str, tuple[End | None, ...]] = {
+MATRIX: Matrix = {
     "server": (SUCCESS, AGAIN, SUCCESS, SUCCESS, SUCCESS),
     "controller": (SUCCESS, AGAIN, SUCCESS, SUCCESS, SUCCESS),
     "Ray worker": (SUCCESS, SUCCESS, SUCCESS, SUCCESS, SUCCESS),
@@ -42,26 +45,26 @@ WORDS = {
 }
 
 
-def cells() -> list[tuple[str, str]]:
+def cells(matrix: Matrix = MATRIX, phases: Phases = PHASES) -> list[tuple[str, str]]:
     """(phase, victim) of every cell that there is, phase by phase."""
     return [
         (phase, victim)
-        for number, phase in enumerate(PHASES)
-        for victim, ends in MATRIX.items()
+        for number, phase in enumerate(phases)
+        for victim, ends in matrix.items()
         if ends[number] is not None
     ]
 
 
-def expected(phase: str, victim: str) -> End:
+def expected(phase: str, victim: str, matrix: Matrix = MATRIX, phases: Phases = PHASES) -> End:
     """What the table says of a cell."""
-    end = MATRIX[victim][PHASES.index(phase)]
+    end = matrix[victim][phases.index(phase)]
     assert end is not None
     return end
 
 
-def rows() -> list[str]:
+def rows(matrix: Matrix = MATRIX, phases: Phases = PHASES) -> list[str]:
     """The table as lines of Markdown."""
-    head = [" | ".join(("| killed", *PHASES)) + " |", "|---" * (len(PHASES) + 1) + "|"]
+    head = [" | ".join(("| killed", *phases)) + " |", "|---" * (len(phases) + 1) + "|"]
     return head + [
-        " | ".join((f"| {victim}", *(WORDS[end] for end in ends))) + " |" for victim, ends in MATRIX.items()
+        " | ".join((f"| {victim}", *(WORDS[end] for end in ends))) + " |" for victim, ends in matrix.items()
     ]
