@@ -47,11 +47,25 @@ class Building:
         """The report of the build. Raises Cancelled soon after `cancel_asked`, RunFailed."""
         if self.run.attempt > 1:
             await self.controller.write_surely(self.controller.registry.forget_attempt, self.run.run_id)
-        await asyncio.to_thread(self._clear_folder)
-        request = await self.controller.write_surely(self._request)
-        report = await self._built(request, cancel_asked)
+        report = await asyncio.to_thread(self._kept)
+        if report is None:
+            await asyncio.to_thread(self._clear_folder)
+            request = await self.controller.write_surely(self._request)
+            report = await self._built(request, cancel_asked)
         await asyncio.to_thread(self._write_spec, report)
         return report
+
+    def _kept(self) -> BuildReport | None:
+        """The bundle of an earlier attempt whose worker never started; None where there is none."""
+        if not self.run.bundle_digest:
+            return None
+        try:
+            manifest = read_manifest(self.job.bundle)
+            if manifest["digest"] != self.run.bundle_digest:
+                return None
+            return BuildReport(manifest, tuple(manifest["stats"]["warnings"]), items_of(self.job.bundle))
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
 
     def _clear_folder(self) -> None:
         """Make the run's folder, or clear it of what a build that was cut off has left."""

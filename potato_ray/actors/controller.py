@@ -39,7 +39,7 @@ from potato_ray.job.spare import SpareKeeper
 from potato_ray.registry.pruning import Pruning
 from potato_ray.registry.reading import RegistryReader
 from potato_ray.registry.runs import Run
-from potato_ray.registry.states import State
+from potato_ray.registry.states import WAITING, State
 from potato_ray.registry.store import Registry
 from potato_ray.starting import HTTP_STATUS, StartRequest
 from potato_ray.writeback import Replay, Withdrawal, WritebackSettings
@@ -106,7 +106,7 @@ class RunController:
         except StartRefused as refusal:
             return {"started": False, **refusal.as_dict(), "status": HTTP_STATUS.get(refusal.code, 400)}
         self._wake.set()
-        waits_for_agent = self.desk.serves(run.backend) and run.state in (State.QUEUED, State.OFFERED)
+        waits_for_agent = self.desk.serves(run.backend) and run.state in WAITING
         waits = bool(run.position) or waits_for_agent
         return {"started": True, "run_id": run.run_id, "queued": waits, "position": run.position}
 
@@ -326,7 +326,7 @@ class RunController:
     async def _reconcile(self) -> None:
         """Take up every unfinished run where the registry left it. Nothing is guessed."""
         for run in await self.write(self.registry.unfinished):
-            if run.state in (State.QUEUED, State.OFFERED) or run.run_id in self._ways:
+            if run.state in WAITING or run.run_id in self._ways:
                 continue
             if run.state == State.BUILDING:
                 await self._requeue(run)
@@ -366,7 +366,8 @@ class RunController:
             if not self.stopping:
                 logger.exception("run %s: its end could not be recorded", run_id)
         finally:
-            self._ways.pop(run_id, None)
+            if self._ways.get(run_id) is way:  # a run that is on offer again may be in other hands by now
+                del self._ways[run_id]
             if way.run.state == State.SUCCESS:
                 self._spawn(self._guarded(self._prune, "old runs could not be pruned"))
             self._spawn(self._release_when_gone(run_id, way.run.attempt, way.run.backend))

@@ -71,6 +71,11 @@ class HandingOver:
             "max_predictions_mb": training.max_predictions_mb,
         }
 
+    async def take_back(self) -> None:
+        """The agent was lost: from now on it is told that the run is not its own, and nobody can fetch it."""
+        await asyncio.to_thread(self.mirror.clear)
+        await self.clear_up()
+
     async def clear_up(self) -> None:
         """The run is over: nobody will fetch it any more."""
         await asyncio.to_thread(self._remove)

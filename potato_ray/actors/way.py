@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_SUPERVISORS = 5
+MAX_ATTEMPTS = 5
+"""The attempt that is the last one, whatever agents are lost."""
 SUPERVISE_AGAIN_AFTER_S = 1.0
 CANCEL_OVERDUE_S = 15.0
 """How long after the grace a cancelled run is ended here, whatever the supervising task does."""
@@ -224,8 +226,24 @@ class RunWay:
             await self._end(State.CANCELLED, peak_rss_mb=outcome.peak_rss_mb)
         elif outcome.status == "interrupted":
             await self._end(State.INTERRUPTED, **_reason(outcome))
+        elif outcome.status == "unstarted" and self._may_be_offered_again():
+            await self._offer_again(outcome)
         elif outcome.status != "stale":
             await self._end(State.ERROR, **_reason(outcome), peak_rss_mb=outcome.peak_rss_mb)
+
+    def _may_be_offered_again(self) -> bool:
+        """An agent that is lost takes nothing with it before it trains; but a run must end some time."""
+        return self.controller.desk.serves(self.run.backend) and self.run.attempt < MAX_ATTEMPTS
+
+    async def _offer_again(self, outcome: Outcome) -> None:
+        """Let another agent have the run; its bundle stays."""
+        self._record_no_more()
+        await self._log(f"{outcome.message} No worker had started there: the run is on offer again.")
+        if self.handing is not None:
+            await self.handing.take_back()  # first, as the run may be claimed as soon as it is on offer
+        await self._change(State.OFFERED)
+        if self.run.ended:
+            await self._settle()  # it was cancelled meanwhile
 
     async def _ended_early(self, note: Mapping[str, Any]) -> None:
         """The run is over; its process is still being stopped and keeps its GPU."""
@@ -313,12 +331,16 @@ class RunWay:
             elif self._recording is not None:
                 await asyncio.wait({self._recording})  # people want to see the sizes
             await self._change(state, **fields)
-            self.controller.wake()
-            if state != State.SUCCESS:
-                await self.controller.write_steps(self._drop_some_predictions)
-            await asyncio.to_thread(self._keep_log)
-            if self.handing is not None:
-                await self.handing.clear_up()
+            await self._settle()
+
+    async def _settle(self) -> None:
+        """What is left to do once the run has ended."""
+        self.controller.wake()
+        if self.run.state != State.SUCCESS:
+            await self.controller.write_steps(self._drop_some_predictions)
+        await asyncio.to_thread(self._keep_log)
+        if self.handing is not None:
+            await self.handing.clear_up()
 
     def _drop_some_predictions(self) -> bool:
         """Of a run that failed while it was finished; True when none are left."""

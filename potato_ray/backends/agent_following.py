@@ -104,9 +104,10 @@ class AgentFollowing(Following[MirrorFolder, dict[str, Any] | None]):
         return None
 
     def _lost(self) -> Outcome:
-        # The agent is told that the run is over as soon as it comes back.
+        # The agent is told that the run is over, or another's, as soon as it comes back.
+        has_started = self._next_seq > 0 or self.folder.started.exists()
         return Outcome(
-            "error",
+            "error" if has_started else "unstarted",
             error_code="heartbeat_lost",
             message=f"No word from the agent on {self._name} for {self._timeout_s:.0f} seconds.",
             evidence=f"It had sent {self._next_seq} events.",

@@ -99,6 +99,7 @@ class Outcome:
         cancelled    it was stopped on request
         interrupted  its process was gone, without an end, when somebody came to follow it again
         stale        the sink let go of it
+        unstarted    as error, and no worker had started yet: somebody else may have the job
 
     `artifact_uri` names host and folder where model files stayed on another machine.
     """

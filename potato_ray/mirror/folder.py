@@ -8,6 +8,7 @@ notes.jsonl     what the agent itself says, one note a line                     
 heartbeat       touched at each good request of the agent; says whether a worker lives
 agent.log       the end of the agent's own log, when the run is over
 result.json     the end as the agent tells it; written last
+started.json    when a worker was first heard of there, by the server's clock
 mirror.json     whose attempt and lease all of this is
 """
 
@@ -65,6 +66,10 @@ class MirrorFolder(JobFolder):
         return self.path / "agent.log"
 
     @property
+    def started(self) -> Path:
+        return self.path / "started.json"
+
+    @property
     def result(self) -> Path:
         return self.path / "result.json"
 
@@ -108,6 +113,27 @@ class MirrorFolder(JobFolder):
         except ValueError:
             return None
 
+    def note_start(self, now: float) -> None:
+        """Note that a worker has started, at the latest at `now` (epoch seconds UTC); once.
+
+        Raises OSError; on a full disk it is to be noted later, as `beat` has it.
+        """
+        if self.started.exists():
+            return
+        try:
+            write_json(self.started, {"at": now})
+        except OSError as failure:
+            if failure.errno not in FULL:
+                raise
+
+    def read_start(self) -> float | None:
+        """When a worker was first heard of; None where none was. Raises OSError."""
+        try:
+            body = read_json(self.started)
+            return None if body is None else float(body["at"])
+        except (ValueError, KeyError, TypeError):
+            return None
+
     def beat(self, working: bool | None = None) -> None:
         """Note that the agent was heard of now, and whether a worker lives (None: as before).
 
@@ -134,4 +160,5 @@ class MirrorFolder(JobFolder):
         """Remove what an agent has sent. Raises OSError."""
         for path in (self.result, self.exit, self.stderr, self.agent_log, self.predictions, self.notes):
             path.unlink(missing_ok=True)
-        self.events.unlink(missing_ok=True)
+        for path in (self.events, self.started):
+            path.unlink(missing_ok=True)

@@ -105,6 +105,8 @@ class Mirror:
         if fresh and self.folder.result.exists():
             raise stale("Its result has been taken already.")
         self.folder.beat(report.alive)
+        if report.alive or fresh:
+            self.folder.note_start(self._clock())
         if fresh:
             self._append(fresh)
         self._note(report)

@@ -18,7 +18,18 @@ from typing import Any
 from potato_ray.errors import Conflict, NotFound, StartRefused
 from potato_ray.registry import events, potato_tables, runs
 from potato_ray.registry.runs import NewRun, Reservation, Reserved, Run
-from potato_ray.registry.states import ACTIVE, ENDED, State, listed, may_change
+from potato_ray.registry.states import ACTIVE, ENDED, WAITING, State, listed, may_change
+
+_NOTHING_DONE: Mapping[str, Any] = {
+    "step": "",
+    "phase": "",
+    "current": 0.0,
+    "total": 0.0,
+    "eta_s": None,
+    "started_at": None,
+    "host": "",
+}
+"""The fields of a run that waits, also of one that waits again."""
 
 UNENDED = f"r.state IN ({listed(frozenset(State) - ENDED)})"
 
@@ -187,7 +198,7 @@ def begin(
     connection: sqlite3.Connection, run: Run, place: Reservation | None, max_concurrent: int, now: float
 ) -> Run | None:
     """Take a waiting or offered run out of the queue; None when that is not possible any more."""
-    if run.state not in (State.QUEUED, State.OFFERED) or active(connection) >= max_concurrent:
+    if run.state not in WAITING or active(connection) >= max_concurrent:
         return None
     attempt = run.attempt + 1
     if place is not None and not reserve(connection, run.run_id, attempt, place, now):
@@ -220,7 +231,7 @@ def transition(
     if new_state in ACTIVE and run.state not in ACTIVE:
         # Slots and GPUs are counted in begin; no other way leads to them.
         raise _forbidden(run, new_state)
-    if new_state is State.QUEUED and run.cancel_requested_at is not None:
+    if new_state in WAITING and run.cancel_requested_at is not None:
         new_state = State.CANCELLED
     changes = dict(values)
     if new_state in ENDED:
@@ -228,9 +239,11 @@ def transition(
         changes.setdefault("eta_s", None)
     if new_state is State.RUNNING:
         changes.setdefault("started_at", now)
-    if new_state is State.QUEUED:
-        changes = {"step": "", "phase": "", "current": 0.0, "total": 0.0, "eta_s": None, **changes}
+    if new_state in WAITING:
+        changes = {**_NOTHING_DONE, **changes}
     set_fields(connection, run.run_id, changes)
+    if new_state is State.OFFERED:
+        connection.execute("UPDATE potato_ray_runs SET offered_at = ? WHERE run_id = ?", (now, run.run_id))
     if new_state in ENDED:
         # Before the state, so that whoever follows the run until its end hears of it.
         events.tell_end(connection, replace(find(connection, run.run_id), state=new_state), now)

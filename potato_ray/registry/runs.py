@@ -52,7 +52,8 @@ class Run:
     """One run. Times are epoch seconds UTC or None, `artifact_dir` is relative to task_dir;
     `artifact_uri` names host and folder of model files that stayed on another machine.
 
-    `started_at` is the worker's start; `begun_at` is when the run left the queue. `position` is the
+    `started_at` is the worker's start; `begun_at` is when the run left the queue, `offered_at` when it
+    was last put on offer to agents. `position` is the
     place among the waiting runs, counted from 1, else 0. `n_<split>` is None until the bundle is built.
     `result` is the worker's result event, `headline` the one of `scores`. `last_seq` is the number of
     worker events of this attempt that are stored. `made_by` is potato for a run that Potato itself made.
@@ -75,6 +76,7 @@ class Run:
     started_at: float | None = None
     finished_at: float | None = None
     cancel_requested_at: float | None = None
+    offered_at: float | None = None
     position: int = 0
     step: str = ""
     phase: str = ""
@@ -163,7 +165,7 @@ _KNOWN = frozenset(_FIELDS)
 
 _OWN_METHODS = """
 run_id project trainer schemas kinds params backend state attempt trigger created_at accept_licence
-idempotency_key begun_at cancel_requested_at position last_seq made_by
+idempotency_key begun_at offered_at cancel_requested_at position last_seq made_by
 """
 
 SETTABLE = frozenset(_FIELDS) - frozenset(_OWN_METHODS.split())

@@ -240,6 +240,8 @@ CREATE TABLE potato_ray_agents (
     "ALTER TABLE potato_ray_runs ADD COLUMN artifact_uri TEXT NOT NULL DEFAULT ''",
 )
 
+_OFFERS = ("ALTER TABLE potato_ray_runs ADD COLUMN offered_at REAL",)
+
 JOURNAL_VERSION = 3
 AGENTS_VERSION = 5
 
@@ -249,6 +251,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(JOURNAL_VERSION, "the journal of all runs", _JOURNAL),
     Migration(4, "runs in the order of their begins and ends", _ORDERS),
     Migration(AGENTS_VERSION, "agents, and where the files of their models lie", _AGENTS),
+    Migration(6, "since when a run is on offer", _OFFERS),
 )
 
 

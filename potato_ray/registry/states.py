@@ -28,6 +28,9 @@ ENDED = frozenset({State.SUCCESS, State.ERROR, State.CANCELLED, State.INTERRUPTE
 ACTIVE = frozenset({State.BUILDING, State.RUNNING, State.EVALUATING, State.FINISHING})
 """States in which a run holds a slot of max_concurrent_runs."""
 
+WAITING = frozenset({State.QUEUED, State.OFFERED})
+"""States in which a run has not begun, or is to begin again."""
+
 _STOPS = frozenset({State.ERROR, State.CANCELLED, State.INTERRUPTED})
 
 TRANSITIONS: dict[State, frozenset[State]] = {
@@ -36,7 +39,8 @@ TRANSITIONS: dict[State, frozenset[State]] = {
     # queued: a build that a restart cut off is built again.
     State.BUILDING: frozenset({State.QUEUED, State.RUNNING}) | _STOPS,
     State.OFFERED: frozenset({State.QUEUED, State.BUILDING, State.RUNNING}) | _STOPS,
-    State.RUNNING: frozenset({State.EVALUATING, State.FINISHING}) | _STOPS,
+    # offered: the agent that took it was lost before its worker had started.
+    State.RUNNING: frozenset({State.OFFERED, State.EVALUATING, State.FINISHING}) | _STOPS,
     State.EVALUATING: frozenset({State.FINISHING}) | _STOPS,
     State.FINISHING: frozenset({State.SUCCESS}) | _STOPS,
     State.SUCCESS: frozenset(),

@@ -120,6 +120,7 @@ class RunSummary(BaseModel):
     started_at: float | None
     finished_at: float | None
     cancel_requested_at: float | None
+    offered_at: float | None
     duration_s: float | None
     position: int
     step: str

@@ -4,37 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
-from pathlib import Path
 from typing import Any
 
 import pytest
-from controlled import controlled
+from controlled import controlled, offered
 
 from potato_ray.actors import controller as controllers
 from potato_ray.actors.controller import RunController
 from potato_ray.actors.way import RunWay
 from potato_ray.agent_tokens import digest_of
-from potato_ray.config import load
 from potato_ray.config.models import ProjectConfig
 from potato_ray.errors import Conflict, NotFound, ProjectUnwritable
 from potato_ray.mirror.folder import ClaimNote, MirrorFolder
 from potato_ray.registry import Run, State
-from potato_ray.starting import StartRequest
 
-PROJECT = Path(__file__).parent.parent / "projects" / "review-sentiment"
 AGENT = {"id": "a1", "host": "workstation", "python": "3.8.18"}
 
 
 @pytest.fixture
-def config(tmp_path: Path) -> ProjectConfig:
-    shutil.copytree(PROJECT, tmp_path / "p")
-    path = tmp_path / "p" / "config.yaml"
-    text = path.read_text()
-    backends = "  backends: {ws: {type: agent, queue_timeout_s: 30}, other: {type: agent}}\n"
-    assert "model_training:\n" in text
-    path.write_text(text.replace("model_training:\n", f"model_training:\n{backends}", 1))
-    return load(path)
+def config(agent_config: ProjectConfig) -> ProjectConfig:
+    return agent_config
 
 
 @pytest.fixture(autouse=True)
@@ -46,15 +35,6 @@ def ways_that_wait(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(RunWay, "walk", walk)
     monkeypatch.setattr(controllers, "PLACE_AGAIN_AFTER_S", 0.01)
-
-
-async def offered(controller: RunController, backend: str = "ws") -> Run:
-    request = StartRequest(trainer="sklearn-text", schemas=("sentiment",), backend=backend)
-    said = await controller.start(request)
-    assert said["queued"], said
-    while (run := await controller.write(controller.registry.run, said["run_id"])).state == State.QUEUED:
-        await asyncio.sleep(0.005)
-    return run
 
 
 def claim_of(controller: RunController, run_id: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import pytest
 from potato_ray.backends.agent import AgentBackend, AgentSettings
 from potato_ray.backends.agent_following import AgentFollowing, NoteReader, Silence
 from potato_ray.backends.base import Directive, Job, Outcome
-from potato_ray.job.folder import JobFolder, write_json
+from potato_ray.job.folder import write_json
 from potato_ray.job.spec import JobSpec, Limits
 from potato_ray.mirror.folder import MirrorFolder
 from potato_ray.registry.reading import RegistryReader
@@ -27,7 +27,7 @@ class Mirror:
     """A mirror folder, a clock that sleeping moves, and what happens at which second."""
 
     def __init__(self, path: Path) -> None:
-        self.folder = JobFolder(path)
+        self.folder = MirrorFolder(path)
         self.folder.artifacts.mkdir(parents=True)
         spec = JobSpec("r", 1, "sklearn-text", (), {}, limits=Limits(max_wall_s=600.0, grace_s=20.0))
         write_json(self.folder.spec, spec.as_json())
@@ -60,6 +60,11 @@ class Mirror:
     def say(self, event: Mapping[str, Any]) -> None:
         with self.folder.events.open("a") as handle:
             handle.write(json.dumps(event) + "\n")
+        self.beat()
+
+    def note(self, *notes: Mapping[str, Any]) -> None:
+        with self.folder.notes.open("a") as handle:
+            handle.writelines(json.dumps(note) + "\n" for note in notes)
         self.beat()
 
     def beat(self) -> None:
@@ -103,6 +108,7 @@ def test_notes_of_the_agent_are_passed_on(mirror: Mirror) -> None:
 
 
 def test_an_agent_that_is_silent_is_late_first_and_lost_then(mirror: Mirror) -> None:
+    mirror.folder.note_start(0.0)
     mirror.at(50.0, mirror.beat)
     outcome = mirror.follow()
     assert outcome.error_code == "heartbeat_lost"
@@ -110,6 +116,21 @@ def test_an_agent_that_is_silent_is_late_first_and_lost_then(mirror: Mirror) -> 
     assert 169.0 < mirror.now < 172.0
     assert mirror.steps[0].startswith("no word from the agent on ws for 30 s; lost after 120 s")
     assert "the agent on ws is heard again" in mirror.steps
+
+
+def test_an_agent_that_is_lost_before_its_worker_started_leaves_the_run_to_another(mirror: Mirror) -> None:
+    mirror.at(5.0, lambda: mirror.note({"kind": "step", "step": "downloading the bundle, 4 of 200 MB"}))
+    outcome = mirror.follow()
+    assert (outcome.status, outcome.error_code) == ("unstarted", "heartbeat_lost")
+
+
+@pytest.mark.parametrize("word", ["an event", "a heartbeat"])
+def test_a_worker_of_which_one_word_has_come_has_started(mirror: Mirror, word: str) -> None:
+    if word == "an event":
+        mirror.say({"event": "status", "step": "fitting"})
+    else:
+        mirror.folder.note_start(7.0)
+    assert mirror.follow().status == "error"
 
 
 def test_a_cancel_is_left_for_the_agent_and_holds_after_the_grace(mirror: Mirror) -> None:

@@ -60,6 +60,24 @@ def test_events_that_are_sent_again_are_kept_once(folder) -> None:
     assert values(folder) == [1, 2, 3]
 
 
+def test_the_first_word_of_a_worker_says_since_when_it_works(folder) -> None:
+    now = [100.0]
+    mirror = Mirror(folder, lambda: now[0])
+    send(mirror, 0)
+    assert mirror.folder.read_start() is None
+    send(mirror, 0, alive=True)
+    now[0] = 200.0
+    send(mirror, 0, 1)
+    assert Mirror(folder).folder.read_start() == 100.0
+
+
+def test_events_tell_of_a_worker_too_and_a_new_holder_has_none_yet(folder) -> None:
+    send(Mirror(folder), 0, 1)
+    assert MirrorFolder(folder).read_start() is not None
+    MirrorFolder(folder).forget_sent()
+    assert MirrorFolder(folder).read_start() is None
+
+
 def test_a_gap_says_from_where_to_send_and_changes_nothing(folder) -> None:
     mirror = Mirror(folder)
     send(mirror, 0, 1)

@@ -128,3 +128,19 @@ def test_states_are_listed_as_sql_takes_them(path):
     with closing(sqlite3.connect(path)) as connection, connection:
         within = {state: connection.execute(f"SELECT ? IN ({listed(ENDED)})", (state,)) for state in State}
         assert {state for state, answer in within.items() if answer.fetchone()[0]} == ENDED
+
+
+def test_a_run_that_is_on_offer_again_has_nothing_done_and_waits_from_then_on(registry, run_in, clock):
+    run = run_in(State.RUNNING)
+    registry.update(run.run_id, 1, host="ws1", step="downloading", current=4.0, total=9.0)
+    clock.now += 5
+    run = registry.transition(run.run_id, 1, State.OFFERED)
+    assert (run.host, run.step, run.current, run.total, run.started_at) == ("", "", 0.0, 0.0, None)
+    assert (run.offered_at, run.status) == (clock.now, "queued")
+    assert registry.begin(run.run_id, None, 1).attempt == 2
+
+
+def test_a_run_that_was_cancelled_meanwhile_is_not_offered_again(registry, run_in):
+    run = run_in(State.RUNNING)
+    registry.request_cancel(run.run_id)
+    assert registry.transition(run.run_id, 1, State.OFFERED).state is State.CANCELLED

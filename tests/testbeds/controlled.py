@@ -11,6 +11,7 @@ from potato_ray.config.models import ProjectConfig
 from potato_ray.errors import Conflict
 from potato_ray.registry import NewRun, Registry, State
 from potato_ray.registry.runs import Run
+from potato_ray.starting import StartRequest
 
 LOCKED = Conflict("project.sqlite is locked by another program.", code="registry_locked")
 
@@ -25,6 +26,16 @@ def finishing(registry: Registry, *, cancelled: bool = False) -> Run:
     if cancelled:
         registry.request_cancel(run_id)
     return registry.transition(run_id, 1, State.FINISHING)
+
+
+async def offered(controller: RunController, backend: str = "ws") -> Run:
+    """A run that is on offer to the agents of a backend."""
+    request = StartRequest(trainer="sklearn-text", schemas=("sentiment",), backend=backend)
+    said = await controller.start(request)
+    assert said["queued"], said
+    while (run := await controller.write(controller.registry.run, said["run_id"])).state == State.QUEUED:
+        await asyncio.sleep(0.005)
+    return run
 
 
 def controlled(config: ProjectConfig, scenario: Callable[[RunController], Coroutine[Any, Any, Any]]) -> Any:
