@@ -1,0 +1,154 @@
+"""A connection to a host: commands, forwards and files through one login."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from potato_ray.ssh.answer import Answer, answer
+from potato_ray.ssh.channel import REFUSED, Channel
+from potato_ray.ssh.deadline import Deadline
+from potato_ray.ssh.destination import Destination
+from potato_ray.ssh.failures import SshFailed, explain, failed
+from potato_ray.ssh.forwarding import refusal, specification
+from potato_ray.ssh.master import ORDER_TIMEOUT_S, Master
+from potato_ray.ssh.options import command_channel, sftp_channel
+from potato_ray.ssh.pipes import Pipes
+from potato_ray.ssh.script import MarkedScript
+from potato_ray.ssh.sftp import SftpPipe
+
+MAX_MASTERS = 16
+"""Where a host allows few sessions in one connection, so many connections are made at most."""
+SFTP_STALL_S = 60.0
+_WORDS_S = 1.0
+
+
+class Connection:
+    """Closed by `close` or at the end of a `with` block; with it everything that goes through it ends.
+
+    Threads may share it. Where the process that has it dies, however, its ssh ends and its folder goes.
+    """
+
+    def __init__(self, master: Master) -> None:
+        self.destination = master.destination
+        self.host = master.destination.host
+        self._master = master
+        self._more: list[Master] = []
+        self._lock = threading.Lock()
+
+    @classmethod
+    def open(cls, destination: Destination, stop: Callable[[], bool] | None = None) -> Connection:
+        """Log in. Raises SshFailed; Cancelled as soon as `stop` says so."""
+        return cls(Master(destination, stop))
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the login stands, as far as is known: a host that is silent is lost after a while only."""
+        return self._master.is_alive
+
+    def lost(self) -> SshFailed | None:
+        """Why there is no connection any more; None while there is one."""
+        return self._master.lost()
+
+    def run(self, script: str, *, input: bytes = b"", timeout_s: float) -> Answer:  # noqa: A002 - as subprocess.run
+        """Run a POSIX sh script to its end, in whatever login shell. Raises SshFailed, SshTimeout.
+
+        Its output is what comes between two marks, so that no start-up file can add to it, and nothing that
+        it leaves running can hold up its end.
+        """
+        deadline = Deadline(timeout_s)
+        marked = MarkedScript(script, takes_input=bool(input), is_closed=True)
+        with self._channel(marked) as channel:
+            if not input:
+                channel.end_input()
+            channel.wait_for_sentinel(timeout_s)
+            return answer(channel, marked, input, deadline)
+
+    def start(self, script: str) -> Channel:
+        """Start a POSIX sh script that stays; the caller closes the channel. Raises SshFailed."""
+        return self._channel(MarkedScript(script, takes_input=True))
+
+    def forward(self, remote_socket: str, local_socket: str, *, timeout_s: float = ORDER_TIMEOUT_S) -> None:
+        """Let who connects to a unix socket on the host come out at one here.
+
+        The socket is made over there with mode 0600, in a folder that is there already; it must not be there
+        yet, and it stays when the forward ends. Raises SshFailed, SshTimeout.
+        """
+        wanted = specification(self.host, remote_socket, local_socket)
+        code, words = self._master.order("forward", "-R", wanted, timeout_s=timeout_s)
+        if code:
+            raise self._master.lost() or refusal(self._master, wanted, words)
+
+    def cancel_forward(
+        self, remote_socket: str, local_socket: str, *, timeout_s: float = ORDER_TIMEOUT_S
+    ) -> None:
+        """End a forward; what goes through it already goes on. Raises SshFailed, SshTimeout."""
+        wanted = specification(self.host, remote_socket, local_socket)
+        code, words = self._master.order("cancel", "-R", wanted, timeout_s=timeout_s)
+        if code:
+            raise self._master.lost() or explain(self.host, words, code=code)
+
+    def sftp(self, *, stall_s: float = SFTP_STALL_S) -> Any:
+        """A paramiko.SFTPClient over a channel; the caller closes it. Raises SshFailed.
+
+        Its calls raise TimeoutError when nothing comes for `stall_s`. Leave max_concurrent_prefetch_requests
+        of its `get` unset: a limit makes it many times slower.
+        """
+        # Only who wants files needs it, and it takes a fifth of a second.
+        import paramiko  # type: ignore[import-untyped]
+
+        refused: SshFailed | None = None
+        for master in self._masters():
+            pipes = Pipes(sftp_channel(master.ssh, master.control_path), master.environment)
+            try:
+                return paramiko.SFTPClient(SftpPipe(pipes, stall_s))
+            except (paramiko.SSHException, EOFError, OSError) as error:
+                refused = self._no_sftp(master, pipes, error)
+                pipes.close()
+                if REFUSED not in refused.evidence:
+                    break
+        raise refused or failed(self.host, "There is no connection", "", "")
+
+    def close(self) -> None:
+        """Log out."""
+        with self._lock:
+            masters, self._more = [*self._more, self._master], []
+        for master in masters:
+            master.close()
+
+    def _channel(self, marked: MarkedScript) -> Channel:
+        command = marked.command()
+        ways = (
+            Pipes(command_channel(master.ssh, master.control_path, command), master.environment)
+            for master in self._masters()
+        )
+        return Channel(self.host, marked, ways, self.lost)
+
+    def _masters(self) -> Iterator[Master]:
+        """The login, those that were made beside it, and then new ones: to be tried in turn."""
+        lost = self.lost()
+        if lost is not None:
+            raise lost
+        yield self._master
+        with self._lock:
+            more = [master for master in self._more if master.is_alive]
+        yield from more
+        if len(more) + 1 < MAX_MASTERS:
+            master = Master(self.destination)
+            with self._lock:
+                self._more.append(master)
+            yield master
+
+    def _no_sftp(self, master: Master, pipes: Pipes, error: Exception) -> SshFailed:
+        pipes.end_input()
+        pipes.wait(_WORDS_S)
+        pipes.errors.wait_for_end(_WORDS_S)
+        words = pipes.errors.text
+        return master.lost() or explain(self.host, words or f"SFTP: {error or type(error).__name__}")

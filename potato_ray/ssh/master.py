@@ -1,0 +1,153 @@
+"""One login: an ssh that stays, and the control socket through which everything else goes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import IO, cast
+
+from potato_ray.errors import Cancelled
+from potato_ray.ssh import keeper
+from potato_ray.ssh.deadline import Deadline
+from potato_ray.ssh.destination import Destination
+from potato_ray.ssh.environment import ssh_environment
+from potato_ray.ssh.failures import SshFailed, explain, failed, too_slow
+from potato_ray.ssh.options import master_command, order
+from potato_ray.ssh.tail import Tail
+
+FOLDER_PREFIX = "pr-ssh-"
+CLOSE_TIMEOUT_S = 10.0
+ORDER_TIMEOUT_S = 20.0
+_STEP_S = 0.01
+_WORDS_S = 1.0
+
+
+class Master:
+    """A connection that is logged in. Raises SshFailed where there is none to be had, Cancelled on `stop`."""
+
+    def __init__(
+        self,
+        destination: Destination,
+        stop: Callable[[], bool] | None = None,
+        extra: Sequence[str] = (),
+    ) -> None:
+        self.destination = destination
+        self.ssh = _find_ssh(destination.host)
+        self.environment = ssh_environment(os.environ)
+        # Short, since a socket's path has 107 bytes; private, since whoever opens the socket is logged in.
+        self._folder = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX, dir="/tmp"))
+        self.control_path = str(self._folder / "c")
+        try:
+            self._start(extra)
+            self._wait_until_ready(stop)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether ssh still runs; it ends by itself when the host no longer answers."""
+        return self._keeper.poll() is None
+
+    @property
+    def words(self) -> str:
+        """What ssh has said so far."""
+        return self._errors.text
+
+    def lost(self) -> SshFailed | None:
+        """Why there is no connection any more; None while there is one."""
+        if self.is_alive:
+            return None
+        self._errors.wait_for_end(_WORDS_S)
+        code = self._keeper.returncode
+        if not self.words.strip():
+            return failed(
+                self.destination.host,
+                "The connection was ended on this machine",
+                f"(nothing; its process ended with code {code})",
+                "Look who ended ssh here (memory? a restart?); the next try logs in anew.",
+            )
+        return explain(self.destination.host, self.words, code=code)
+
+    def order(self, name: str, *arguments: str, timeout_s: float = ORDER_TIMEOUT_S) -> tuple[int, str]:
+        """Tell the master something; its exit code and words. Raises SshTimeout."""
+        command = order(self.ssh, self.control_path, name, *arguments)
+        try:
+            done = subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                env=self.environment,
+                timeout=timeout_s,
+                check=False,
+                start_new_session=True,
+            )
+        except subprocess.TimeoutExpired:
+            raise too_slow(self.destination.host, f"It did not do `{name}`", timeout_s) from None
+        return done.returncode, (done.stdout + done.stderr).decode("utf-8", "replace")
+
+    def close(self) -> None:
+        """End ssh and remove its folder."""
+        if hasattr(self, "_keeper"):
+            self._end_keeper()
+            self._errors.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _start(self, extra: Sequence[str]) -> None:
+        command = master_command(self.ssh, self.destination, self.control_path, extra)
+        kept = [sys.executable, "-I", "-S", keeper.__file__, str(os.getpid()), str(self._folder), *command]
+        self._keeper = subprocess.Popen(
+            kept,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env=self.environment,
+            start_new_session=True,
+        )
+        self._lifeline = cast(IO[bytes], self._keeper.stdin)
+        self._errors = Tail(cast(IO[bytes], self._keeper.stderr))
+
+    def _wait_until_ready(self, stop: Callable[[], bool] | None) -> None:
+        # As long for the login as for the connection: ssh itself limits the second alone.
+        deadline = Deadline(2 * self.destination.connect_timeout_s)
+        while not Path(self.control_path).exists():
+            if not self.is_alive:
+                self._errors.wait_for_end(_WORDS_S)
+                raise explain(self.destination.host, self.words, code=self._keeper.returncode)
+            if stop is not None and stop():
+                raise Cancelled(f"The connection to {self.destination.host} was given up on request.")
+            if deadline.passed:
+                raise self._too_slow(deadline.timeout_s)
+            time.sleep(_STEP_S)
+
+    def _too_slow(self, timeout_s: float) -> SshFailed:
+        error = too_slow(self.destination.host, "It did not log in", timeout_s)
+        error.evidence = f"ssh says: {self.words.strip()}" if self.words.strip() else ""
+        return error
+
+    def _end_keeper(self) -> None:
+        with contextlib.suppress(OSError):
+            self._lifeline.close()
+        try:
+            self._keeper.wait(CLOSE_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._keeper.kill()
+            self._keeper.wait(CLOSE_TIMEOUT_S)
+        if Path(self.control_path).exists():
+            # The keeper was killed, so its ssh is nobody's child by now.
+            with contextlib.suppress(SshFailed):
+                self.order("exit", timeout_s=CLOSE_TIMEOUT_S)
+
+
+def _find_ssh(host: str) -> str:
+    found = shutil.which("ssh")
+    if found is None:
+        raise failed(host, "There is no ssh on this machine", "", "Install the OpenSSH client here.")
+    return found
