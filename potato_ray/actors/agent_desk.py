@@ -29,14 +29,26 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+COME_BACK_S = 60.0
+"""How long an offer goes on after a start of the controller, unless it may not wait so long at all."""
+
+Offer = tuple[str, float | None]
+"""The run, and since when it is on offer."""
+
 
 class AgentDesk:
-    """Offers runs to agents and gives them out. `clock` is monotonic seconds."""
+    """Offers runs to agents and gives them out. `clock` is monotonic, `wall_clock` epoch seconds."""
 
-    def __init__(self, controller: RunController, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        controller: RunController,
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
         self.controller = controller
         self._clock = clock
-        self._offered_since: dict[str, float] = {}
+        self._wall_clock = wall_clock
+        self._since: dict[Offer, float] = {}
         self._claiming = asyncio.Lock()
 
     def serves(self, backend: str) -> bool:
@@ -47,21 +59,30 @@ class AgentDesk:
         """Take a run out of the queue; it waits for an agent and holds no slot."""
         registry = self.controller.registry
         await self.controller.write(registry.transition, run.run_id, run.attempt, State.OFFERED)
-        self._offered_since[run.run_id] = self._clock()
 
     async def look_after_offers(self) -> bool:
         """End the offers that have waited too long. True when one may do so later."""
-        waits = False
+        since: dict[Offer, float] = {}
         for backend, settings in self.controller.config.model_training.backends.items():
             timeout_s = getattr(settings, "queue_timeout_s", None)
+            if timeout_s is None:
+                continue
             for run in await asyncio.to_thread(self.controller.reader.offered, backend):
-                since = self._offered_since.setdefault(run.run_id, self._clock())
-                if timeout_s is None:
-                    continue
-                waits = True
-                if self._clock() - since >= timeout_s:
+                offer = (run.run_id, run.offered_at)
+                known = self._since.get(offer)
+                since[offer] = self._began_to_wait(run, timeout_s) if known is None else known
+                if self._clock() - since[offer] >= timeout_s:
                     await self._expire(run, float(timeout_s))
-        return waits
+        self._since = since
+        return bool(since)
+
+    def _began_to_wait(self, run: Run, timeout_s: float) -> float:
+        """Since when a run waits, by the monotonic clock: a clock that is set later ends no offer.
+
+        Agents were away while the server was, and are given a moment to come back.
+        """
+        waited_s = 0.0 if run.offered_at is None else max(0.0, self._wall_clock() - run.offered_at)
+        return self._clock() - min(waited_s, max(0.0, timeout_s - COME_BACK_S))
 
     async def _expire(self, run: Run, timeout_s: float) -> None:
         agents = await asyncio.to_thread(self.controller.reader.agents, run.backend)
@@ -125,7 +146,6 @@ class AgentDesk:
         )
         if begun is None:
             return None
-        self._offered_since.pop(run.run_id, None)
         claim = ClaimNote(begun.attempt, lease_sha256, dict(agent), begun.begun_at or 0.0)
         try:
             await asyncio.to_thread(self._give, begun, claim)

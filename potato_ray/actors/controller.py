@@ -28,6 +28,7 @@ from potato_ray.actors.admission import Admission
 from potato_ray.actors.agent_desk import AgentDesk
 from potato_ray.actors.embedded import restore_home
 from potato_ray.actors.failures import passes_by_itself, unexpected
+from potato_ray.actors.handing_over import clear_after_ends
 from potato_ray.actors.notifying import Notifier, page_of
 from potato_ray.actors.way import RunWay
 from potato_ray.backends.base import Backend, Directive, Placement
@@ -267,6 +268,7 @@ class RunController:
         pass_over_what_is_loaded()
         collect_seldom()
         self._spawn(self._keep_spare())
+        self._spawn(self._guarded(self._clear_after_ends, "what ended runs left could not be cleared up"))
         await self._guarded(self._replay, "the stored predictions could not be brought up to date")
         while not self.stopping:
             self._wake.clear()
@@ -304,6 +306,10 @@ class RunController:
         await self._ready.wait()
         if self._broken is not None:
             raise self._broken
+
+    async def _clear_after_ends(self) -> None:
+        """Remove what agents could fetch of runs whose end the last controller did not outlive."""
+        await asyncio.to_thread(clear_after_ends, self.run_folder(""), self.reader.is_over)
 
     async def _replay(self) -> None:
         """Bring what is shown in line with the present settings, a chunk at a time between other writes."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from potato_ray.actors import tasks
@@ -81,6 +82,27 @@ class HandingOver:
         await asyncio.to_thread(self._remove)
 
     def _remove(self) -> None:
-        for path in (self.mirror.job, self.mirror.bundle_archive):
-            path.unlink(missing_ok=True)
-        clear_unfinished(self.mirror.path)
+        clear_handed_over(self.mirror)
+
+
+def clear_handed_over(mirror: MirrorFolder) -> None:
+    """Remove what an agent could fetch, and what a packer has left. Raises OSError."""
+    for path in (mirror.job, mirror.bundle_archive):
+        path.unlink(missing_ok=True)
+    clear_unfinished(mirror.path)
+
+
+def clear_after_ends(folder: Path, is_over: Callable[[str], bool]) -> list[str]:
+    """Clear up behind runs whose end a controller did not outlive; `folder` holds the runs' folders.
+
+    Answers the runs that there was something of. One listing, and a look at one name in each folder; an end
+    is final, so a run that goes on, or begins meanwhile, is not touched.
+    """
+    left = []
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        mirror = MirrorFolder(path)
+        # job.json is written last, and either of both may have gone first.
+        if (mirror.bundle_archive.exists() or mirror.job.exists()) and is_over(path.name):
+            clear_handed_over(mirror)
+            left.append(path.name)
+    return left

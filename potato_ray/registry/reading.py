@@ -81,6 +81,13 @@ class RegistryReader:
             f"No such run: {run_id}", code="unknown_run", next_step="List the runs for their identifiers."
         )
 
+    def is_over(self, run_id: str) -> bool:
+        """Whether a run has ended, or there is no record of it any more."""
+        try:
+            return self.run(run_id).ended
+        except NotFound:
+            return True
+
     def runs(
         self, limit: int = 50, status: str | None = None, trainer: str | None = None, *, ours: bool = False
     ) -> list[Run]:

@@ -10,9 +10,11 @@ import pytest
 from controlled import controlled, offered
 
 from potato_ray.actors import controller as controllers
+from potato_ray.actors.agent_desk import AgentDesk
 from potato_ray.actors.controller import RunController
 from potato_ray.actors.way import RunWay
 from potato_ray.agent_tokens import digest_of
+from potato_ray.config import load
 from potato_ray.config.models import ProjectConfig
 from potato_ray.errors import Conflict, NotFound, ProjectUnwritable
 from potato_ray.mirror.folder import ClaimNote, MirrorFolder
@@ -108,6 +110,82 @@ def test_an_offer_that_nobody_takes_ends_after_its_time(config: ProjectConfig) -
     run: Run = controlled(config, scenario)
     assert (run.state, run.error_code) == (State.ERROR, "queue_timeout")
     assert run.error == "No agent on ws asked for work for 30 seconds."
+
+
+def left_on_offer(config: ProjectConfig, timeout_s: float, backend: str = "ws") -> Run:
+    """A run that is on offer when its controller stops; an offer may last so long."""
+    text = config.path.read_text()
+    config.path.write_text(text.replace("queue_timeout_s: 30", f"queue_timeout_s: {timeout_s:g}", 1))
+    run: Run = controlled(load(config.path), lambda controller: offered(controller, backend))
+    return run
+
+
+def after_a_restart(
+    config: ProjectConfig, monkeypatch: pytest.MonkeyPatch, run: Run, away_s: float, waits_s: float
+) -> State:
+    """The state of a run once a controller that comes after so long has waited so long."""
+    looks: list[None] = []
+    look = AgentDesk.look_after_offers
+
+    async def counted(desk: AgentDesk) -> bool:
+        waits = await look(desk)
+        looks.append(None)
+        return waits
+
+    monkeypatch.setattr(AgentDesk, "look_after_offers", counted)
+
+    async def scenario(controller: RunController) -> State:
+        now = [0.0]
+        controller.desk._clock = lambda: now[0]
+        controller.desk._wall_clock = lambda: (run.offered_at or 0.0) + away_s
+        while not looks:
+            await asyncio.sleep(0.005)
+        now[0] = waits_s
+        looks.clear()
+        while True:
+            state = (await controller.write(controller.registry.run, run.run_id)).state
+            if state == State.ERROR or len(looks) > 1:
+                return state
+            await asyncio.sleep(0.005)
+
+    state: State = controlled(load(config.path), scenario)
+    return state
+
+
+@pytest.mark.parametrize(("waits_s", "state"), [(399.0, State.OFFERED), (401.0, State.ERROR)])
+def test_an_offer_goes_on_from_where_it_was_when_the_server_comes_back(
+    config: ProjectConfig, monkeypatch: pytest.MonkeyPatch, waits_s: float, state: State
+) -> None:
+    run = left_on_offer(config, 1000.0)
+    assert after_a_restart(config, monkeypatch, run, 600.0, waits_s) == state
+
+
+@pytest.mark.parametrize(("waits_s", "state"), [(59.0, State.OFFERED), (61.0, State.ERROR)])
+def test_agents_have_a_minute_to_come_back_with_the_server(
+    config: ProjectConfig, monkeypatch: pytest.MonkeyPatch, waits_s: float, state: State
+) -> None:
+    run = left_on_offer(config, 1000.0)
+    assert after_a_restart(config, monkeypatch, run, 5000.0, waits_s) == state
+
+
+def test_what_an_ended_run_has_left_to_fetch_goes_with_the_next_controller(config: ProjectConfig) -> None:
+    async def ends(controller: RunController) -> Run:
+        run = await offered(controller)
+        await controller.cancel(run.run_id)
+        folder = controller.run_folder(run.run_id)
+        folder.mkdir(parents=True)
+        (folder / "bundle.tar.gz").touch()
+        return run
+
+    async def comes_back(controller: RunController) -> None:
+        archive = controller.run_folder(run.run_id) / "bundle.tar.gz"
+        assert archive.exists()
+        await controller.ready()
+        while archive.exists():
+            await asyncio.sleep(0.005)
+
+    run = controlled(config, ends)
+    controlled(config, comes_back)
 
 
 def test_an_offered_run_is_cancelled_at_once_and_claimed_no_more(config: ProjectConfig) -> None:

@@ -12,7 +12,7 @@ import pytest
 import ray.exceptions
 
 from potato_ray.actors import handing_over
-from potato_ray.actors.handing_over import HandingOver
+from potato_ray.actors.handing_over import HandingOver, clear_after_ends
 from potato_ray.actors.task_tries import MAX_TRIES
 from potato_ray.errors import Cancelled, RunFailed
 from potato_ray.job.folder import write_json
@@ -105,6 +105,22 @@ def test_a_run_that_was_cancelled_meanwhile_is_handed_to_nobody(
     with pytest.raises(Cancelled):
         asyncio.run(handing.hand_over(cancelled))
     assert not handing.mirror.job.exists()
+
+
+def test_what_a_controller_left_of_ended_runs_goes_and_that_of_others_stays(tmp_path: Path) -> None:
+    for run_id in ("over", "at work", "packed alone", "local"):
+        (tmp_path / run_id).mkdir()
+    for name in ("over/job.json", "over/bundle.tar.gz", "over/run.log", "at work/bundle.tar.gz"):
+        (tmp_path / name).touch()
+    for name in ("packed alone/bundle.tar.gz", "local/spec.json", "a file"):
+        (tmp_path / name).touch()
+    assert clear_after_ends(tmp_path, lambda run_id: run_id != "at work") == ["over", "packed alone"]
+    left = sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.glob("*/*"))
+    assert left == ["at work/bundle.tar.gz", "local/spec.json", "over/run.log"]
+
+
+def test_a_project_without_runs_has_nothing_to_clear_up(tmp_path: Path) -> None:
+    assert clear_after_ends(tmp_path / "runs", lambda run_id: True) == []
 
 
 def test_nothing_to_fetch_is_left_behind_a_run(handing: HandingOver) -> None:
