@@ -58,7 +58,8 @@ class AgentDesk:
     async def offer(self, run: Run) -> None:
         """Take a run out of the queue; it waits for an agent and holds no slot."""
         registry = self.controller.registry
-        await self.controller.write(registry.transition, run.run_id, run.attempt, State.OFFERED)
+        run = await self.controller.write(registry.transition, run.run_id, run.attempt, State.OFFERED)
+        self._since[run.run_id, run.offered_at] = self._clock()
 
     async def look_after_offers(self) -> bool:
         """End the offers that have waited too long. True when one may do so later."""
