@@ -5,7 +5,7 @@
 
 MiB of proportional set size (PSS): a page that several processes share is divided among them, so the sum is
 what the machine would have free without the server. Also the time from the start to the first answer of
-/health. Not a test; tests/end_to_end/test_server_life.py holds the sums to their limits.
+/health. Not a test; tests/end_to_end/test_server_memory.py holds the sums to their limits.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import socket
 import subprocess
@@ -15,7 +14,7 @@ from typing import Any
 
 import httpx
 import pytest
-from server_process import API, PROGRAM, ServerProcess, memory_mb
+from server_process import API, PROGRAM, ServerProcess
 from test_commands import kill_ray
 from whole_runs import MakeProject, ended, folder_of, reader_of, wait_until
 
@@ -28,7 +27,6 @@ from potato_ray.registry.states import State
 pytestmark = pytest.mark.ray
 
 HEALTH_WITHIN_S = 1.5
-IDLE_S = 30.0 if os.environ.get("POTATO_RAY_LONG") else 8.0
 Serve = Callable[..., ServerProcess]
 
 
@@ -205,19 +203,3 @@ def test_the_demo_serves_its_run_at_the_next_free_port(make_project: MakeProject
     assert [run["state"] for run in answer.json()["runs"]] == ["success"]
     assert server.end(signal.SIGINT) == 130, server.said
     assert "Traceback" not in server.said
-
-
-@pytest.mark.alone
-@pytest.mark.parametrize(
-    ("arguments", "limit_mb"), [((), 720.0), pytest.param(("--no-spare",), 520.0, marks=pytest.mark.long)]
-)
-def test_an_idle_server_stays_within_its_memory(
-    make_project: MakeProject, serve: Serve, arguments: tuple[str, ...], limit_mb: float
-) -> None:
-    server = serve(make_project(), *arguments, as_installed=True).wait_ready()
-    time.sleep(IDLE_S)
-    measured = memory_mb(server.processes())
-    assert len(measured) >= 9
-    assert any("--spare" in name for name in measured) == (not arguments)
-    assert sum(measured.values()) <= limit_mb, measured
-    assert server.end(signal.SIGTERM) == 0

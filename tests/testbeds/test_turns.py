@@ -66,3 +66,10 @@ def test_none_begins_before_the_one_that_waits_to_be_alone(tmp_path: Path) -> No
     waiting.join(DEADLINE_S)
     assert not waiting.is_alive()
     assert is_free(tmp_path / "gate")
+
+
+def test_modules_that_are_alone_as_a_whole_come_first(tmp_path: Path) -> None:
+    modules: list[Any] = [SimpleNamespace(get_closest_marker={"alone": alone}.get) for alone in (None, True)]
+    items: list[Any] = [SimpleNamespace(getparent=lambda _, of=of: of) for of in (*modules, *modules)]
+    Turns(tmp_path).pytest_collection_modifyitems(changed := items[:])
+    assert changed == [items[1], items[3], items[0], items[2]]

@@ -52,14 +52,22 @@ class Turns:
         self._gate = folder / "gate"
         self._machine = folder / "machine"
 
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Modules that are `alone` as a whole come first: others keep servers for their next test."""
+        items.sort(key=lambda item: not is_alone(item.getparent(pytest.Module)))
+
     @pytest.hookimpl(wrapper=True, tryfirst=True)  # around that of pytest-timeout, which counts no wait here
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
         # One that waits to be alone holds the gate meanwhile; else those who may share would go on and on.
-        alone = item.get_closest_marker("alone") is not None
+        kind = fcntl.LOCK_EX if is_alone(item) else fcntl.LOCK_SH
         with contextlib.ExitStack() as turn:
             with locked(self._gate, fcntl.LOCK_EX):
-                turn.enter_context(locked(self._machine, fcntl.LOCK_EX if alone else fcntl.LOCK_SH))
+                turn.enter_context(locked(self._machine, kind))
             return (yield)
+
+
+def is_alone(node: pytest.Item | pytest.Module | None) -> bool:
+    return node is not None and node.get_closest_marker("alone") is not None
 
 
 @contextlib.contextmanager
