@@ -1,9 +1,14 @@
-"""The server's address: what of it goes into the requests, and through which proxy they go."""
+"""The server's address: what of it goes into the requests, and through which proxy they go.
+
+http://HOST:8000, https://HOST/PREFIX    a server that can be reached from here
+unix:/tmp/…/s                            a socket that ssh has forwarded to it: no proxy, no TLS
+"""
 
 from __future__ import annotations
 
 import base64
 import ipaddress
+import os
 import re
 from dataclasses import dataclass
 from typing import Any, Callable
@@ -14,6 +19,9 @@ from potato_ray.agent.errors import AgentMisconfigured
 _PORTS = {"http": 80, "https": 443}
 _PREFIX = re.compile(r"(?:/[A-Za-z0-9._~!$&'()*+,;=:@%-]+)*")
 _EXAMPLE = "Give it as http://HOST:8000 or https://HOST/PREFIX."
+_SOCKET = "unix:"
+LONGEST_SOCKET_BYTES = 107
+"""Of a socket's path; the kernel takes no longer one."""
 
 
 @dataclass(frozen=True)
@@ -44,13 +52,15 @@ class Proxy:
 class ServerAddress:
     """Where the server is. `prefix` begins with a slash and does not end with one, or is "".
 
-    `proxy`: the one that all requests go through, None for none.
+    `proxy`: the one that all requests go through, None for none. `socket_path`: the unix socket to connect
+    to instead of `endpoint`, "" for none.
     """
 
     scheme: str
     endpoint: Endpoint
     prefix: str = ""
     proxy: Proxy | None = None
+    socket_path: str = ""
 
     @property
     def is_tls(self) -> bool:
@@ -65,6 +75,8 @@ class ServerAddress:
     @property
     def shown(self) -> str:
         """For messages, such as https://host/prefix; what leads there is named too."""
+        if self.socket_path:
+            return _SOCKET + self.socket_path
         through = f" through the proxy {self.proxy.endpoint.authority}" if self.proxy else ""
         return f"{self.scheme}://{self.host_header}{self.prefix}{through}"
 
@@ -80,6 +92,8 @@ def parse_address(url: str) -> ServerAddress:
 
     Raises AgentMisconfigured; the message quotes nothing that could be a password.
     """
+    if url.startswith(_SOCKET):
+        return _parse_socket(url[len(_SOCKET) :])
     parts = _split(url, "The server's address")
     if parts.scheme not in _PORTS:
         raise _unusable("The server's address", "it begins with neither http:// nor https://")
@@ -92,6 +106,15 @@ def parse_address(url: str) -> ServerAddress:
         raise _unusable("The server's address", "its path holds characters that no path may have")
     endpoint = _endpoint(parts, "The server's address", _PORTS[parts.scheme])
     return ServerAddress(parts.scheme, endpoint, prefix, _proxy_for(parts.scheme, endpoint))
+
+
+def _parse_socket(path: str) -> ServerAddress:
+    what, example = "The server's socket", "Give it as unix:/PATH."
+    if not path.startswith("/") or "\0" in path:
+        raise _unusable(what, "it is no absolute path", example)
+    if len(os.fsencode(path)) > LONGEST_SOCKET_BYTES:
+        raise _unusable(what, f"its path is longer than {LONGEST_SOCKET_BYTES} bytes", example)
+    return ServerAddress("http", Endpoint("localhost", _PORTS["http"]), socket_path=path)
 
 
 def is_loopback(host: str) -> bool:

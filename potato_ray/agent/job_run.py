@@ -15,7 +15,7 @@ import time
 from typing import Callable, TypeVar
 
 from potato_ray.agent.apart import Interrupted, apart
-from potato_ray.agent.card_choice import with_card
+from potato_ray.agent.card_choice import check_cards, with_card
 from potato_ray.agent.code_store import CodeInUse
 from potato_ray.agent.contact import Contact
 from potato_ray.agent.delivery import DELIVERED, DROPPED, LEFT, Delivery
@@ -121,7 +121,9 @@ class JobRun:
             self.voice.say(f"downloading the bundle, {n_bytes / MB:.1f} MB")
             self._told(0, n_bytes)
             self._apart(lambda: self._contact.bundle(self.held, self._told))
-        write_json(self.folder.spec, with_card(self.held.job.spec))
+        spec = with_card(self.held.job.spec)
+        check_cards(self.held.job.spec, self.settings.min_free_gpu_mb)
+        write_json(self.folder.spec, spec)
 
     def _told(self, n_bytes: int, of_bytes: int) -> None:
         self.relay.moving("downloading the bundle", n_bytes, of_bytes)

@@ -166,6 +166,8 @@ def open_line(address: ServerAddress, context: ssl.SSLContext | None, connect_s:
 
     `connect_s` holds for each step: connecting to each address of the host, the proxy's answer, TLS.
     """
+    if address.socket_path:
+        return _open_socket(address.socket_path, connect_s)
     first = address.proxy.endpoint if address.proxy else address.endpoint
     sock = socket.create_connection((first.host, first.port), connect_s)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -181,6 +183,17 @@ def open_line(address: ServerAddress, context: ssl.SSLContext | None, connect_s:
         line.hang_up()
         raise
     return line
+
+
+def _open_socket(path: str, connect_s: float) -> Line:
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        sock.settimeout(connect_s)
+        sock.connect(path)
+    except BaseException:
+        sock.close()
+        raise
+    return Line(sock)
 
 
 def _tunnel(line: Line, address: ServerAddress) -> None:

@@ -10,13 +10,14 @@ from potato_ray.agent.adoption import held_jobs
 from potato_ray.agent.apart import Interrupted, apart
 from potato_ray.agent.contact import Contact
 from potato_ray.agent.errors import AgentError, ProtocolMismatch, Refused, WrongToken
-from potato_ray.agent.held_job import Failure, HeldJob
+from potato_ray.agent.held_job import HeldJob
 from potato_ray.agent.job_document import JobDocument
 from potato_ray.agent.job_run import DELIVERED, JobRun
 from potato_ray.agent.patience import Patience
 from potato_ray.agent.protocol import STALE
 from potato_ray.agent.settings import Settings
 from potato_ray.agent.stop_request import StopRequest
+from potato_ray.agent.taking import take_in_hand
 from potato_ray.agent.voice import Voice
 from potato_ray.agent.workdir import Workdir
 
@@ -123,26 +124,12 @@ class Agent:
             raise
 
     def _take(self, job: JobDocument, lease: str) -> HeldJob:
-        """Have a job in hand, on disk where that is possible."""
-        server, backend = self.settings.server, self.settings.backend
-        try:
-            held = HeldJob.create(self.workdir.jobs, job, lease, server, backend)
-        except OSError as failure:
-            held = HeldJob(self.workdir.jobs / job.name, job, lease, server, backend)
-            held.fail(self._no_room(failure))
+        held = take_in_hand(self.workdir.jobs, job, lease, self.settings)
         try:
             self.workdir.forget_lease()
         except OSError as failure:
             self.voice.say(f"the claim could not be removed: {failure}")
         return held
-
-    def _no_room(self, failure: OSError) -> Failure:
-        return Failure(
-            "backend_failed",
-            f"The agent on {self.settings.host} could not make the job's folder in {self.workdir.jobs}: "
-            f"{failure.strerror or type(failure).__name__}.",
-            "Look at that disk, then start the run again.",
-        )
 
     def _register_again(self) -> str:
         return (

@@ -47,7 +47,11 @@ class Timing:
 
 @dataclass(frozen=True)
 class Settings:
-    """One agent: `python` runs its workers, `once`: it ends after one job, `keep`: bundles and logs stay."""
+    """One agent: `python` runs its workers, `once`: it ends after one job, `keep`: bundles and logs stay.
+
+    `min_free_gpu_mb`: what the card that the server has chosen for a job must still have free just before
+    its worker starts; None: it is not looked at.
+    """
 
     server: str
     backend: str
@@ -57,3 +61,4 @@ class Settings:
     keep: bool = False
     timing: Timing = field(default_factory=Timing)
     host: str = field(default_factory=socket.gethostname)
+    min_free_gpu_mb: float | None = None

@@ -5,15 +5,25 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from typing import TextIO
+from typing import Protocol
 
 RECORD_CHARS = 64_000
+
+
+class Stream(Protocol):
+    """What lines are written to. Whatever it raises of OSError and ValueError is passed over."""
+
+    def write(self, text: str, /) -> object:
+        """Write it."""
+
+    def flush(self) -> object:
+        """Let it be seen."""
 
 
 class Voice:
     """Says lines, and keeps those of the job in hand: they are sent home with its end."""
 
-    def __init__(self, stream: TextIO | None = None) -> None:
+    def __init__(self, stream: Stream | None = None) -> None:
         self._stream = sys.stderr if stream is None else stream
         self._lock = threading.Lock()
         self._lines: list[str] = []

@@ -16,10 +16,10 @@ from potato_ray.shipping.sources import worker_sources
 from potato_ray.shipping.tar_writing import write_tar
 
 FOLDER = "code"
-KEPT = 5
-"""The archives that stay, the present one among them."""
+KEPT = 8
+"""The archives that stay, the present ones among them."""
 _DIGEST = re.compile(r"[0-9a-f]{64}")
-_SUFFIX = ".tar.gz"
+SUFFIX = ".tar.gz"
 
 
 def code_archive(state_dir: Path) -> Packed:
@@ -38,7 +38,7 @@ def find_code(state_dir: Path, digest: str) -> Path | None:
     present = code_archive(state_dir)
     if present.sha256 == digest:
         return present.path
-    kept = state_dir / FOLDER / f"{digest}{_SUFFIX}"
+    kept = state_dir / FOLDER / f"{digest}{SUFFIX}"
     return kept if kept.is_file() else None
 
 
@@ -46,8 +46,8 @@ def find_code(state_dir: Path, digest: str) -> Path | None:
 def _made(state_dir: Path) -> Packed:
     """Once a process: a server that runs serves the code that it was started with."""
     folder = private_folder(state_dir / FOLDER)
-    packed = pack_into(folder, _write, lambda digest: f"{digest}{_SUFFIX}")
-    _forget_old(folder)
+    packed = pack_into(folder, _write, lambda digest: f"{digest}{SUFFIX}")
+    forget_old(folder)
     return packed
 
 
@@ -55,8 +55,9 @@ def _write(target: HashingFile) -> None:
     write_tar(target, worker_sources())
 
 
-def _forget_old(folder: Path) -> None:
-    archives = sorted(folder.glob(f"*{_SUFFIX}"), key=_age)
+def forget_old(folder: Path) -> None:
+    """Remove the archives that were made first, beyond those that are kept. Raises OSError."""
+    archives = sorted(folder.glob(f"*{SUFFIX}"), key=_age)
     for path in archives[:-KEPT]:
         path.unlink(missing_ok=True)
 

@@ -11,6 +11,7 @@ ROOT = Path(__file__).parents[2]
 _PACKAGE = "potato_ray"
 _WORKER = ("job", "trainers")
 _AGENT = ("agent", "job")
+_HOST = ("agent", "host", "job", "trainers")
 
 
 def worker_sources() -> list[tuple[str, Path]]:
@@ -29,6 +30,11 @@ def agent_sources() -> list[tuple[str, Path]]:
         unread |= imported - followed
         followed |= imported
     return _named({ROOT / _PACKAGE / "__init__.py", *_files(_AGENT), *followed})
+
+
+def host_sources() -> list[tuple[str, Path]]:
+    """The same of what a host needs that is reached over ssh: all of the packages that are shipped."""
+    return _named({ROOT / _PACKAGE / "__init__.py", *_files(_HOST)})
 
 
 def _files(packages: tuple[str, ...]) -> Iterator[Path]:

@@ -1,0 +1,119 @@
+"""The model files of a run, sent over stdout as one stream: many small ones cost one round trip in all.
+
+    {"artifacts": {"files": [{"path", "bytes", "offset"}], "left": […], "skipped": […]}}
+    of each file, in order: its bytes from the offset on, its sha256 (of all of it) in hex, a line end
+
+The request's `have` says of which file how many bytes are there already: {key_of(path): bytes}.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from pathlib import Path
+from typing import Any, Iterator, Mapping, NamedTuple
+
+from potato_ray.agent.member_names import usable_path
+from potato_ray.host.run_folder import RunFolder
+from potato_ray.host.talk import Failed, say
+
+CHUNK_BYTES = 256 * 1024
+MB = 1 << 20
+MOST_FILES = 100_000
+
+
+def key_of(path: str) -> str:
+    """What a path goes by in `have`: it fits into a file's name, however long the path is."""
+    return hashlib.sha256(path.encode("utf-8")).hexdigest()[:32]
+
+
+class _File(NamedTuple):
+    path: str
+    where: Path
+    n_bytes: int
+
+
+def send_artifacts(request: Mapping[str, Any]) -> int:
+    """Send them. `max_artifact_mb`: larger files are `left`; `without`: paths that are not sent.
+
+    `skipped`: [{"path", "why"}] of what is no plain file, or has a name that cannot be one elsewhere.
+    """
+    root = RunFolder.of(request).job.artifacts
+    most_bytes = float(request.get("max_artifact_mb") or 2048) * MB
+    skipped: list[dict[str, Any]] = []
+    without = frozenset(request.get("without") or ())
+    found = [each for each in _files(root, skipped) if each.path not in without][:MOST_FILES]
+    sent = [each for each in found if each.n_bytes <= most_bytes]
+    have = request.get("have") or {}
+    offsets = {each.path: _offset(have.get(key_of(each.path)), each.n_bytes) for each in sent}
+    say(
+        {
+            "artifacts": {
+                "files": [
+                    {"path": each.path, "bytes": each.n_bytes, "offset": offsets[each.path]} for each in sent
+                ],
+                "left": [
+                    {"path": each.path, "bytes": each.n_bytes} for each in found if each.n_bytes > most_bytes
+                ],
+                "skipped": skipped,
+            }
+        }
+    )
+    for each in sent:
+        _send(each, offsets[each.path])
+    return 0
+
+
+def _offset(there: Any, n_bytes: int) -> int:
+    return there if isinstance(there, int) and 0 <= there <= n_bytes else 0
+
+
+def _files(root: Path, skipped: list[dict[str, Any]]) -> Iterator[_File]:
+    """Every plain file below a folder, in order of path; a link to one of them counts as one."""
+    inside = os.path.realpath(str(root))
+    for place, folders, names in os.walk(str(root)):
+        folders.sort()
+        for name in sorted([*names, *(each for each in folders if Path(place, each).is_symlink())]):
+            where = Path(place, name)
+            path = where.relative_to(root).as_posix()
+            try:
+                usable_path(path)
+                yield _File(path, where, _size(where, inside))
+            except (OSError, ValueError) as failure:
+                why = failure.strerror if isinstance(failure, OSError) else str(failure)
+                skipped.append({"path": ascii(path)[1:-1], "why": why or "it cannot be read"})
+
+
+def _size(where: Path, inside: str) -> int:
+    """Raises ValueError with the rest of a sentence, OSError."""
+    target = os.path.realpath(str(where))
+    if os.path.commonpath([target, inside]) != inside:
+        raise ValueError("leads out of the folder")
+    details = os.stat(target)  # noqa: PTH116 - a text, not a path
+    if not stat.S_ISREG(details.st_mode):
+        raise ValueError("is no plain file")
+    return details.st_size
+
+
+def _send(file: _File, offset: int) -> None:
+    """Raises Failed for a file that has become shorter: its bytes were announced."""
+    digest = hashlib.sha256()
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+    left = file.n_bytes
+    with os.fdopen(os.open(os.path.realpath(str(file.where)), flags), "rb", 0) as handle:
+        while left:
+            chunk = handle.read(min(CHUNK_BYTES, left))
+            if not chunk:
+                raise Failed("file_changed", f"{file.path} became shorter while it was sent.")
+            digest.update(chunk)
+            # What comes before the offset is read for the digest alone.
+            _write(chunk[max(0, offset - (file.n_bytes - left)) :])
+            left -= len(chunk)
+    _write(digest.hexdigest().encode("ascii") + b"\n")
+
+
+def _write(data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(1, view) :]

@@ -1,0 +1,85 @@
+"""Clearing up after a run: no process of it, no socket, no file is left on the host."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from typing import Any, Mapping, Sequence
+
+from potato_ray.host.run_folder import RunFolder, remove_socket_folder
+from potato_ray.host.talk import say
+from potato_ray.job.folder import ProcessId
+from potato_ray.job.follow import Follower
+from potato_ray.job.processes import end_marked, is_alive, kill
+
+WAIT_S = 10.0
+"""For the agent to end by itself, once it has told the end of the job."""
+KILL_S = 5.0
+LOOK_EVERY_S = 0.05
+
+
+def clear_up(request: Mapping[str, Any]) -> int:
+    """Say {"cleared": {"killed", "left", "problem"}}: pids, and what could not be removed ("" for nothing).
+
+    An agent that lives has `wait_s` to end before it is killed. `keep`: the run's folder stays.
+    """
+    folder = RunFolder.of(request)
+    note = folder.read_note()
+    wait_s = request.get("wait_s")
+    killed = _end([note.process], WAIT_S if wait_s is None else float(wait_s)) if note is not None else []
+    killed += _end(_launcher(folder), 0.0)
+    left = _end_marked(folder, str(request["run_id"]), int(request["attempt"]))
+    if note is not None:
+        remove_socket_folder(note.socket)
+    problem = "" if request.get("keep") else _remove(folder)
+    say({"cleared": {"killed": killed, "left": left, "problem": problem}})
+    return 0
+
+
+def _end(processes: Sequence[ProcessId], wait_s: float) -> list[int]:
+    """Wait for each, then kill it; the pids of those that were killed."""
+    killed = []
+    for process in processes:
+        if _outlives(process, wait_s):
+            kill([process.pid])
+            killed.append(process.pid)
+            _outlives(process, KILL_S)
+    return killed
+
+
+def _outlives(process: ProcessId, wait_s: float) -> bool:
+    ends_at = time.monotonic() + wait_s
+    while is_alive(process):
+        if time.monotonic() >= ends_at:
+            return True
+        time.sleep(LOOK_EVERY_S)
+    return False
+
+
+def _launcher(folder: RunFolder) -> list[ProcessId]:
+    try:
+        processes = folder.job.read_processes()
+    except (OSError, ValueError, KeyError, TypeError):
+        processes = None
+    # The launcher first: the kernel ends its worker with it.
+    return [processes.launcher, processes.worker] if processes is not None else []
+
+
+def _end_marked(folder: RunFolder, run_id: str, attempt: int) -> list[int]:
+    """Kill what still has the run's mark in its environment; the pids that could not be ended."""
+    try:
+        left = Follower(folder.job).end_remains()
+    except (OSError, ValueError, KeyError, TypeError):
+        left = []
+    return left or end_marked([f"POTATO_RAY_JOB={run_id}:{attempt}"], patience_s=KILL_S)
+
+
+def _remove(folder: RunFolder) -> str:
+    """What could not be removed, "" for nothing."""
+    try:
+        shutil.rmtree(str(folder.path))
+    except FileNotFoundError:
+        pass
+    except OSError as failure:
+        return f"{failure.filename}: {failure.strerror}"
+    return ""
