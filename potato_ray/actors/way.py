@@ -107,6 +107,8 @@ class RunWay:
         for note in notes:
             if note.get("kind") == "ended":
                 await self._ended_early(note)
+            elif note.get("kind") in ("late", "heard"):
+                await self._step_over(note.get("step"))
             else:
                 await self._note(note)
         if events and self.run.pid is None and not self.run.ended:
@@ -384,6 +386,12 @@ class RunWay:
 
     async def _step(self, step: str) -> None:
         await self._note({"kind": "step", "step": step})
+
+    async def _step_over(self, step: str | None) -> None:
+        """Put a step over the run's own line, None: take it off again."""
+        await self.controller.write_surely(
+            self.controller.registry.put_step_over, self.run.run_id, self.run.attempt, step
+        )
 
     async def _log(self, message: str, level: str = "info") -> None:
         await self._note({"kind": "log", "level": level, "message": message})

@@ -11,7 +11,7 @@ from potato_ray.backends.agent_check import report
 from potato_ray.backends.agent_following import AgentFollowing
 from potato_ray.backends.base import CheckReport, EventSink, Job, Outcome, Placement, Refusal
 from potato_ray.backends.endings import limits_of
-from potato_ray.mirror.folder import WORKING, MirrorFolder
+from potato_ray.mirror.folder import MirrorFolder
 from potato_ray.registry.reading import RegistryReader
 
 
@@ -68,27 +68,25 @@ class AgentBackend:
             name=self.name,
             heartbeat_timeout_s=self.settings.heartbeat_timeout_s,
             clock=self._clock,
+            wall_clock=self._wall_clock,
             sleep=self._sleep,
         ).run()
 
     def alive(self, folder: Path) -> bool:
-        """Whether a worker may live over there.
-
-        It does when the agent said so last. One that is silent has ended it by itself after a while, or the
-        launcher has.
-        """
-        mirror = MirrorFolder(folder)
-        if mirror.result.exists() or not _says_working(mirror):
-            return False
-        return self._wall_clock() - _touched_at(mirror.heartbeat) < _gone_after_s(mirror)
+        """Whether a worker may live over there."""
+        return agent_may_live(folder, self._wall_clock())
 
 
-def _says_working(mirror: MirrorFolder) -> bool:
-    """Whether an agent has the run in hand, and said with its last word that a worker lives."""
-    try:
-        return mirror.claim.exists() and mirror.heartbeat.read_text("ascii", "replace") == WORKING
-    except FileNotFoundError:
+def agent_may_live(folder: Path, now: float) -> bool:
+    """Whether a worker may live where an agent has the run in hand; `now` is epoch seconds.
+
+    It does when the agent said so last. One that is silent has ended it by itself after a while, or the
+    launcher has.
+    """
+    mirror = MirrorFolder(folder)
+    if mirror.result.exists() or not mirror.claim.exists() or not mirror.says_working():
         return False
+    return now - _touched_at(mirror.heartbeat) < _gone_after_s(mirror)
 
 
 def _touched_at(path: Path) -> float:

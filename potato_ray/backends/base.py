@@ -118,7 +118,8 @@ class EventSink(Protocol):
     """Takes the next events of a run. `first_seq` is the number of the first one, counted from 0.
 
     Called at least once a second, with no events when there are none. `notes` are notices of the
-    backend itself: {"kind": "step", "step": ...} or {"kind": "log", "level", "message"}, or
+    backend itself: {"kind": "step", "step": ...} or {"kind": "log", "level", "message"}; {"kind": "late",
+    "step": ...}, a step line that lies over the run's own until {"kind": "heard"}; or
     {"kind": "ended", "error_code", "message", "evidence", "next_step"} when the run is over while its
     process is still being stopped; `peak_rss_mb`, in MiB, is there only where it is known by then.
     """

@@ -62,6 +62,9 @@ class Following(ABC, Generic[FolderT, SeenT]):
     def _notices(self) -> Sequence[Event]:
         """What is to be said besides the worker's events; see EventSink."""
 
+    def _passed_on(self) -> None:
+        """The sink has taken all that was read so far."""
+
     @abstractmethod
     def _outcome(self, seen: SeenT) -> Outcome | None:
         """The outcome, with all events told; None to go on."""
@@ -75,6 +78,8 @@ class Following(ABC, Generic[FolderT, SeenT]):
             directive = self._tell(events, self._notices())
             if directive is not None and directive.stale:
                 return Outcome("stale")
+            if directive is not None:
+                self._passed_on()
             if directive is not None and directive.cancel:
                 self._request_cancel(directive.grace_s)
             if events:

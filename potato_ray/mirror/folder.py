@@ -5,6 +5,7 @@ lease.json      the lease itself, where the server starts the agent; mode 0600  
 job.json        the job as the agent gets it; there once it can be fetched       (the controller)
 bundle.tar.gz   the bundle, packed; goes at the run's end                        (the controller)
 notes.jsonl     what the agent itself says, one note a line                      (the agent's requests)
+notes.told      how many bytes of notes.jsonl the run's log has              (whoever follows the run)
 heartbeat       touched at each good request of the agent; says whether a worker lives
 agent.log       the end of the agent's own log, when the run is over
 result.json     the end as the agent tells it; written last
@@ -60,6 +61,10 @@ class MirrorFolder(JobFolder):
     @property
     def notes(self) -> Path:
         return self.path / "notes.jsonl"
+
+    @property
+    def notes_told(self) -> Path:
+        return self.path / "notes.told"
 
     @property
     def agent_log(self) -> Path:
@@ -134,6 +139,26 @@ class MirrorFolder(JobFolder):
         except (ValueError, KeyError, TypeError):
             return None
 
+    def read_notes_told(self) -> int:
+        """How many bytes of notes.jsonl have been passed on; 0 where that cannot be told."""
+        try:
+            return int(self.notes_told.read_text("ascii"))
+        except (OSError, ValueError):
+            return 0
+
+    def write_notes_told(self, n_bytes: int) -> None:
+        """Remember how many that are; not durably, as what is told twice does no harm. Raises OSError."""
+        aside = self.notes_told.with_name(f".{self.notes_told.name}.new")
+        aside.write_text(str(n_bytes), "ascii")
+        aside.replace(self.notes_told)
+
+    def says_working(self) -> bool:
+        """Whether the agent said with its last word that a worker lives."""
+        try:
+            return self.heartbeat.read_text("ascii", "replace") == WORKING
+        except FileNotFoundError:
+            return False
+
     def beat(self, working: bool | None = None) -> None:
         """Note that the agent was heard of now, and whether a worker lives (None: as before).
 
@@ -160,5 +185,5 @@ class MirrorFolder(JobFolder):
         """Remove what an agent has sent. Raises OSError."""
         for path in (self.result, self.exit, self.stderr, self.agent_log, self.predictions, self.notes):
             path.unlink(missing_ok=True)
-        for path in (self.events, self.started):
+        for path in (self.events, self.started, self.notes_told):
             path.unlink(missing_ok=True)

@@ -49,6 +49,28 @@ def note(connection: sqlite3.Connection, run: Run, said: Said, now: float) -> No
     apply(connection, run, [said])
 
 
+def put_step_over(connection: sqlite3.Connection, run: Run, step: str | None, now: float) -> None:
+    """Lay a passing step over the run's own step line; None: put that back. See Registry.put_step_over."""
+    under = _step_under(connection, run)
+    if step is None and under is None:
+        return
+    own = run.step if under is None else under
+    said: Said = {"event": "status", "step": own if step is None else step}
+    _append(connection, run, "server", [said if step is None else {**said, "over": own}], now)
+    connection.execute(
+        "UPDATE potato_ray_runs SET step = ? WHERE run_id = ?", (encode("step", said["step"]), run.run_id)
+    )
+
+
+def _step_under(connection: sqlite3.Connection, run: Run) -> str | None:
+    """The run's own step line, where another lies over it."""
+    row = connection.execute("SELECT seq FROM potato_ray_runs WHERE run_id = ?", (run.run_id,)).fetchone()
+    for said in newest(connection, row["seq"], ("status",), 1):
+        if said["attempt"] == run.attempt and "over" in said:
+            return str(said["over"])
+    return None
+
+
 def tell_end(connection: sqlite3.Connection, run: Run, now: float) -> None:
     """Let the log say how a run ends, where its worker has not; `run` is as it will be."""
     if run.state is State.CANCELLED:

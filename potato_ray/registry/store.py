@@ -314,6 +314,17 @@ class Registry:
             run = queue.fenced(connection, run_id, attempt)
             events.note(connection, run, event, self._clock())
 
+    def put_step_over(self, run_id: str, attempt: int, step: str | None) -> None:
+        """Lay a passing step over the run's own step line, which keeps its progress; None: take it off.
+
+        What was never laid there is not taken off, and a run that has ended keeps its line. Raises
+        NotFound, Conflict.
+        """
+        with transaction(self._connection) as connection:
+            run = queue.fenced(connection, run_id, attempt)
+            if not run.ended:
+                events.put_step_over(connection, run, step, self._clock())
+
     # Agents
 
     def put_token(self, backend: str, token_sha256: str) -> None:

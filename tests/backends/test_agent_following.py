@@ -12,15 +12,21 @@ from typing import Any
 import pytest
 
 from potato_ray.backends.agent import AgentBackend, AgentSettings
-from potato_ray.backends.agent_following import AgentFollowing, NoteReader, Silence
+from potato_ray.backends.agent_following import IDLE_S, AgentFollowing
 from potato_ray.backends.base import Directive, Job, Outcome
+from potato_ray.backends.mirror_signs import Silence
 from potato_ray.job.folder import write_json
 from potato_ray.job.spec import JobSpec, Limits
 from potato_ray.mirror.folder import MirrorFolder
 from potato_ray.registry.reading import RegistryReader
 
 RESULT = {"event": "result", "metrics": {}, "label_order": [], "n_predictions": 3}
+CANCELLED = {"exit": {"code": 4, "signal": None, "reason": "cancelled"}}
 ENDED_WELL = {"exit": {"code": 0, "signal": None, "peak_rss_mb": 90.0}, "artifact_uri": "ws:/w/artifacts"}
+
+
+WALL = 1772357400.0
+"""What the wall clock says at second 0."""
 
 
 class Mirror:
@@ -32,6 +38,7 @@ class Mirror:
         spec = JobSpec("r", 1, "sklearn-text", (), {}, limits=Limits(max_wall_s=600.0, grace_s=20.0))
         write_json(self.folder.spec, spec.as_json())
         self.now = 0.0
+        self.stride = 0.0
         self.plan: list[tuple[float, Callable[[], object]]] = []
         self.events: list[Mapping[str, Any]] = []
         self.notes: list[Mapping[str, Any]] = []
@@ -41,7 +48,7 @@ class Mirror:
         self.plan.append((second, happening))
 
     def sleep(self, seconds: float) -> None:
-        self.now += seconds
+        self.now += max(seconds, self.stride)
         assert self.now < 10_000, "it follows without end"
         for due in [each for each in self.plan if each[0] <= self.now]:
             self.plan.remove(due)
@@ -67,22 +74,32 @@ class Mirror:
             handle.writelines(json.dumps(note) + "\n" for note in notes)
         self.beat()
 
-    def beat(self) -> None:
-        self.folder.heartbeat.touch()
+    def beat(self, working: bool | None = None) -> None:
+        self.folder.beat(working)
         os.utime(self.folder.heartbeat, ns=(0, int((self.now + 1) * 1e9)))
 
     def end(self, body: Mapping[str, Any]) -> None:
         write_json(self.folder.path / "result.json", dict(body))
 
-    def follow(self, first_seq: int = 0) -> Outcome:
+    def follow(self, first_seq: int = 0, wall_clock: Callable[[], float] | None = None) -> Outcome:
         job = Job("r", 1, self.folder.path, first_seq)
         return AgentFollowing(
-            job, self.sink, name="ws", heartbeat_timeout_s=120.0, clock=lambda: self.now, sleep=self.sleep
+            job,
+            self.sink,
+            name="ws",
+            heartbeat_timeout_s=120.0,
+            clock=lambda: self.now,
+            sleep=self.sleep,
+            wall_clock=wall_clock or (lambda: self.now + WALL),
         ).run()
 
-    @property
-    def steps(self) -> list[str]:
-        return [str(note["step"]) for note in self.notes if note["kind"] == "step"]
+    def beats(self, until: int, working: bool | None = None) -> None:
+        """The agent reports each ten seconds until then."""
+        for second in range(0, until, 10):
+            self.at(float(second), lambda: self.beat(working))
+
+    def told(self, kind: str, key: str) -> list[str]:
+        return [str(note[key]) for note in self.notes if note["kind"] == kind]
 
 
 @pytest.fixture
@@ -114,8 +131,16 @@ def test_an_agent_that_is_silent_is_late_first_and_lost_then(mirror: Mirror) -> 
     assert outcome.error_code == "heartbeat_lost"
     assert outcome.message == "No word from the agent on ws for 120 seconds."
     assert 169.0 < mirror.now < 172.0
-    assert mirror.steps[0].startswith("no word from the agent on ws for 30 s; lost after 120 s")
-    assert "the agent on ws is heard again" in mirror.steps
+    assert mirror.told("late", "step")[0] == "no word from the agent on ws for 30 s; lost after 120 s"
+    assert mirror.told("log", "message") == ["The agent on ws is heard again."]
+    assert [note["kind"] for note in mirror.notes[:4]] == ["late", "late", "log", "heard"]
+
+
+def test_one_that_may_have_been_late_before_we_followed_is_said_to_be_heard_once(mirror: Mirror) -> None:
+    mirror.beats(100)
+    mirror.at(90.0, lambda: mirror.end({"exit": None}))
+    mirror.follow(first_seq=1)
+    assert mirror.notes == [{"kind": "heard"}]
 
 
 def test_an_agent_that_is_lost_before_its_worker_started_leaves_the_run_to_another(mirror: Mirror) -> None:
@@ -142,7 +167,7 @@ def test_a_cancel_is_left_for_the_agent_and_holds_after_the_grace(mirror: Mirror
 
 def test_a_worker_that_stopped_on_request_is_cancelled_at_once(mirror: Mirror) -> None:
     mirror.directive = Directive(cancel=True, grace_s=500.0)
-    mirror.at(1.0, lambda: mirror.end({"exit": {"code": 4, "signal": None, "reason": "cancelled"}}))
+    mirror.at(1.0, lambda: mirror.end(CANCELLED))
     assert mirror.follow().status == "cancelled"
     assert mirror.now < 2.0
 
@@ -166,12 +191,61 @@ def test_a_launcher_that_was_killed_over_there_is_told(mirror: Mirror) -> None:
 
 
 def test_a_run_whose_limit_nobody_kept_over_there_ends_all_the_same(mirror: Mirror) -> None:
-    mirror.say({"event": "status", "phase": "fitting", "step": "fitting"})
-    for second in range(0, 2000, 10):
-        mirror.at(float(second), mirror.beat)
+    mirror.folder.note_start(WALL)
+    mirror.beats(2000, working=True)
     outcome = mirror.follow()
     assert outcome.error_code == "wall_clock"
-    assert 640.0 < mirror.now < 660.0
+    assert 650.0 < mirror.now < 652.0
+
+
+def test_the_limit_counts_from_the_workers_start_whoever_followed_it_then(mirror: Mirror) -> None:
+    mirror.folder.note_start(WALL - 600.0)
+    mirror.beats(2000, working=True)
+    assert mirror.follow(first_seq=1).error_code == "wall_clock"
+    assert 50.0 < mirror.now < 52.0
+
+
+def test_the_limit_is_none_for_an_agent_that_brings_the_end_home(mirror: Mirror) -> None:
+    mirror.folder.note_start(WALL)
+    mirror.beats(2000, working=False)
+    mirror.at(1900.0, lambda: mirror.end(CANCELLED))
+    assert mirror.follow().status == "cancelled"
+
+
+def test_a_clock_that_is_set_ends_no_run(mirror: Mirror) -> None:
+    mirror.folder.note_start(WALL)
+    mirror.beats(700, working=True)
+    later = iter([WALL])
+    mirror.at(600.0, lambda: mirror.end(CANCELLED))
+    assert mirror.follow(wall_clock=lambda: next(later, WALL + 86_400.0)).status == "cancelled"
+
+
+def test_an_agent_that_reports_and_does_nothing_leaves_the_run_to_another(mirror: Mirror) -> None:
+    mirror.stride = 1.0
+    mirror.beats(5000, working=False)
+    outcome = mirror.follow()
+    assert (outcome.status, outcome.error_code) == ("unstarted", "backend_failed")
+    assert outcome.message == "The agent on ws has done nothing for the run for 60 minutes."
+    assert IDLE_S <= mirror.now < IDLE_S + 20.0
+
+
+def test_a_bundle_that_comes_nearer_is_work(mirror: Mirror) -> None:
+    mirror.stride = 1.0
+    for second in (1000, 4000, 7000):
+        mirror.at(float(second), lambda: mirror.note({"kind": "step", "step": f"at {mirror.now:.0f}"}))
+    mirror.beats(7500, working=False)
+    mirror.at(7500.0, lambda: mirror.end(CANCELLED))
+    assert mirror.follow().status == "cancelled"
+
+
+def test_a_worker_without_words_is_no_idle_agent_nor_is_one_whose_worker_has_just_ended(
+    mirror: Mirror,
+) -> None:
+    mirror.stride = 1.0
+    mirror.beats(5000, working=True)
+    mirror.at(5000.0, lambda: mirror.beat(working=False))
+    mirror.at(5050.0, lambda: mirror.end(CANCELLED))
+    assert mirror.follow().status == "cancelled"
 
 
 def test_one_that_is_taken_up_again_sends_only_what_is_new_and_knows_the_end(mirror: Mirror) -> None:
@@ -194,15 +268,6 @@ def test_time_before_we_looked_is_no_silence(tmp_path: Path) -> None:
     now = 1000.0
     silence = Silence(beat, lambda: now)
     assert silence.seconds() == 0.0
-
-
-def test_notes_that_were_passed_on_before_are_not_passed_on_again(tmp_path: Path) -> None:
-    path = tmp_path / "notes.jsonl"
-    path.write_text('{"kind": "log", "message": "old"}\n')
-    reader = NoteReader(path, skip=True)
-    with path.open("a") as handle:
-        handle.write('{"kind": "log", "message": "new"}\n')
-    assert [note["message"] for note in reader.poll()] == ["new"]
 
 
 def test_a_folder_that_is_removed_ends_the_run_with_a_sentence(mirror: Mirror) -> None:

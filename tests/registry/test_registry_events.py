@@ -206,3 +206,49 @@ def test_the_newest_events_of_some_names_come_in_their_order(registry, run_in, r
     newest = reader.newest_events(run.run_id, ("log", "error"), 3)
     assert [(event["id"], event["message"]) for event in newest] == [(2, "b"), (3, "c"), (13, "d")]
     assert reader.newest_events("nothing", ("log",), 3) == []
+
+
+FITTING = {"event": "status", "phase": "fitting", "step": "epoch 3 of 9"}
+
+
+def test_a_step_that_lies_over_the_workers_own_is_taken_off_and_its_progress_stays(registry, run_in, reader):
+    run = run_in(State.RUNNING)
+    registry.record_events(run.run_id, 1, 0, [FITTING, {"event": "progress", "current": 3, "total": 9}])
+    for word in ("no word for 30 s", "no word for 40 s"):
+        registry.put_step_over(run.run_id, 1, word)
+        late = registry.run(run.run_id)
+        assert (late.step, late.phase, late.current, late.total) == (word, "fitting", 3.0, 9.0)
+    registry.put_step_over(run.run_id, 1, None)
+    again = registry.run(run.run_id)
+    assert (again.step, again.current, again.total) == ("epoch 3 of 9", 3.0, 9.0)
+    assert [event["step"] for event in reader.newest_events(run.run_id, ["status"], 1)] == ["epoch 3 of 9"]
+
+
+def test_a_step_that_nobody_has_covered_is_left_alone(registry, run_in, reader):
+    run = run_in(State.RUNNING)
+    registry.record_events(run.run_id, 1, 0, [FITTING])
+    registry.put_step_over(run.run_id, 1, "no word for 30 s")
+    registry.record_events(run.run_id, 1, 1, [{"event": "status", "step": "predicting"}])
+    registry.put_step_over(run.run_id, 1, None)
+    assert registry.run(run.run_id).step == "predicting"
+    assert len(reader.events(run.run_id)) == 3
+
+
+def test_a_step_that_is_no_event_comes_back_too_and_one_of_an_earlier_attempt_does_not(registry, run_in):
+    run = run_in(State.RUNNING)
+    registry.update(run.run_id, 1, step="waiting for the agent to fetch the job")
+    registry.put_step_over(run.run_id, 1, "no word for 30 s")
+    registry.put_step_over(run.run_id, 1, None)
+    assert registry.run(run.run_id).step == "waiting for the agent to fetch the job"
+    registry.put_step_over(run.run_id, 1, "no word for 30 s")
+    registry.transition(run.run_id, 1, State.OFFERED)
+    registry.begin(run.run_id, None, 1)
+    registry.put_step_over(run.run_id, 2, None)
+    assert registry.run(run.run_id).step == ""
+
+
+def test_nothing_is_laid_over_the_step_of_a_run_that_has_ended(registry, run_in, reader):
+    run = run_in(State.ERROR)
+    registry.put_step_over(run.run_id, run.attempt, "no word for 30 s")
+    assert registry.run(run.run_id).step == run.step
+    assert reader.newest_events(run.run_id, ["status"], 1) == []
