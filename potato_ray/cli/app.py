@@ -163,12 +163,13 @@ def training_check(
 def training_register(
     name: Annotated[str, typer.Argument(help="The backend.", autocompletion=_complete_backends)],
     config: ConfigLast = DEFAULT_CONFIG,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Replace a token without asking.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Issue a token for the agents of a backend; print it once, with the commands to start an agent."""
     from potato_ray.cli.registering import run_register
 
-    sys.exit(run_register(name, config, as_json=json))
+    sys.exit(run_register(name, config, as_json=json, sure=yes))
 
 
 @training.command(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import shlex
 import socket
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,30 +14,61 @@ from urllib.parse import urlsplit
 
 from potato_ray.agent_tokens import digest_of, new_token, require_agent_backend
 from potato_ray.backends.agents_seen import ADDRESS, one_file_commands, start_command
-from potato_ray.cli.output import out, print_json, say
+from potato_ray.cli.output import out, print_json, say, when
 from potato_ray.cli.run_command import command_project
 from potato_ray.config import load
 from potato_ray.config.models import ProjectConfig
 from potato_ray.errors import NotFound
 from potato_ray.lock import SERVING, holder
+from potato_ray.registry.agents import TokenRecord
+from potato_ray.registry.reading import RegistryReader
 
 
-def run_register(name: str, config: Path, *, as_json: bool) -> int:
+def run_register(name: str, config: Path, *, as_json: bool, sure: bool = False) -> int:
     """Issue a token through whoever holds the project or, with nobody, here; it is printed this once.
 
+    Somebody at a terminal is asked before a token is replaced, unless they are `sure`; 1 when they say no.
     Raises NotFound for an unknown backend, Conflict (not_an_agent_backend) for one of another type.
     """
     loaded = load(config)
+    before = RegistryReader(loaded.registry_path).token_of(name)
+    if before is not None and not sure and _is_terminal() and not _may_replace(name, before):
+        say("The token is as it was.")
+        return 1
     answer = _registered(loaded, name)
     seen = server_seen(loaded)
     if as_json:
-        print_json({**answer, "server": None if seen.address == ADDRESS else seen.address})
+        print_json(
+            {
+                **answer,
+                "server": None if seen.address == ADDRESS else seen.address,
+                "replaced": before and {"created_at": before.created_at, "last_seen": before.last_seen},
+            }
+        )
     else:
         for line in token_lines(name, answer["token"], seen.address):
             out(line)
+    if before is not None:
+        say(f"Note: this replaced {_known_as(before)}. An agent that has that one is refused from now on.")
     for note in notes(seen, loaded):
         say(note)
     return 0
+
+
+def _is_terminal() -> bool:
+    """Whether somebody is there to answer: what is asked goes to stderr."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def _may_replace(name: str, before: TokenRecord) -> bool:
+    sys.stderr.write(f"Backend '{name}' has a token: {_known_as(before)}. Replace it? [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _known_as(token: TokenRecord) -> str:
+    last_seen = "never used" if token.last_seen is None else f"last seen {when(token.last_seen)}"
+    return f"the one issued {when(token.created_at)}, {last_seen}"
 
 
 def _registered(config: ProjectConfig, name: str) -> dict[str, str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -101,6 +103,67 @@ def test_only_the_tokens_hash_is_kept_and_registering_again_replaces_it(
         assert not path.is_file() or second.encode() not in path.read_bytes(), path
 
 
+def seen_at(lab: ProjectConfig, last_seen: float) -> None:
+    with Registry(lab.registry_path, lab.annotation_task_name) as registry:
+        registry.put_agents_seen([AgentSeen("workstation", "a1", "ws1", last_seen=last_seen)])
+
+
+def answering(monkeypatch: pytest.MonkeyPatch, answer: str) -> None:
+    """Somebody at a terminal, who answers this."""
+    monkeypatch.setattr("potato_ray.cli.registering._is_terminal", lambda: True)
+    monkeypatch.setattr(sys, "stdin", io.StringIO(answer))
+
+
+def test_a_token_that_is_replaced_is_named_with_its_times(
+    lab: ProjectConfig, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, first = register(lab, capsys)
+    _, second = register(lab, capsys)
+    assert "this replaced" not in first
+    assert re.search(r"Note: this replaced the one issued \d{4}-.* UTC, never used\. An agent", second)
+    seen_at(lab, time.time() + 60)
+    assert re.search(r"UTC, last seen \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC\.", register(lab, capsys)[1])
+
+
+@pytest.mark.parametrize("answer", ["n\n", "\n", ""])
+def test_at_a_terminal_a_token_is_replaced_by_nobody_who_does_not_say_yes(
+    lab: ProjectConfig,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    answer: str,
+) -> None:
+    token = register(lab, capsys)[0][1]
+    answering(monkeypatch, answer)
+    assert run_register("workstation", lab.path, as_json=False) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "Backend 'workstation' has a token: the one issued" in said.err
+    assert reader_of(lab).backend_of_token(digest_of(token)) == "workstation"
+
+
+@pytest.mark.parametrize(("answer", "sure"), [("y\n", False), ("Yes\n", False), ("", True)])
+def test_a_yes_beforehand_or_when_asked_replaces_it(
+    lab: ProjectConfig,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    answer: str,
+    sure: bool,
+) -> None:
+    token = register(lab, capsys)[0][1]
+    answering(monkeypatch, answer)
+    assert run_register("workstation", lab.path, as_json=False, sure=sure) == 0
+    assert ("[y/N]" in capsys.readouterr().err) != sure
+    assert reader_of(lab).backend_of_token(digest_of(token)) is None
+
+
+def test_nobody_is_asked_for_a_first_token(
+    lab: ProjectConfig, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answering(monkeypatch, "")
+    assert run_register("workstation", lab.path, as_json=True) == 0
+    assert json.loads(capsys.readouterr().out)["replaced"] is None
+
+
 def test_the_one_file_agent_is_fetched_without_the_token_on_a_command_line(
     lab: ProjectConfig, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -116,7 +179,7 @@ def test_json_has_the_token_and_no_address_while_nobody_knows_it(
 ) -> None:
     assert run_register("workstation", lab.path, as_json=True) == 0
     body = json.loads(capsys.readouterr().out)
-    assert set(body) == {"backend", "token", "server"}
+    assert set(body) == {"backend", "token", "server", "replaced"}
     assert (body["backend"], body["server"]) == ("workstation", None)
 
 
