@@ -13,7 +13,7 @@ from potato_ray.actors import tasks
 from potato_ray.actors.failures import answer_of, forget
 from potato_ray.actors.task_tries import TaskTries
 from potato_ray.backends.base import Placement
-from potato_ray.backends.making import lost_after_s
+from potato_ray.backends.making import environment, lost_after_s, num_threads
 from potato_ray.bundle.comparison import split_changes
 from potato_ray.bundle.reading import items_of, read_manifest
 from potato_ray.bundle.report import BuildReport
@@ -151,10 +151,11 @@ class Building:
                 max_ram_mb=training.max_ram_mb,
                 grace_s=training.grace_seconds,
                 lost_after_s=lost_after_s(self.controller.config, self.run.backend),
-                num_threads=training.num_threads,
+                num_threads=num_threads(self.controller.config, self.run.backend),
                 device=self.placement.device,
                 gpu_uuids=self._gpu_uuids(),
             ),
+            env=environment(self.controller.config, self.run.backend),
         )
         write_json(self.job.spec, spec.as_json())
 

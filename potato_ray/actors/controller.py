@@ -28,10 +28,12 @@ from potato_ray.actors.admission import Admission
 from potato_ray.actors.agent_desk import AgentDesk
 from potato_ray.actors.embedded import restore_home
 from potato_ray.actors.failures import passes_by_itself, unexpected
+from potato_ray.actors.granting import Granting
 from potato_ray.actors.handing_over import clear_after_ends
 from potato_ray.actors.notifying import Notifier, page_of
 from potato_ray.actors.way import RunWay
 from potato_ray.backends.base import Backend, Directive, Placement
+from potato_ray.backends.grants import Grant
 from potato_ray.backends.making import make_backend
 from potato_ray.config.models import ProjectConfig
 from potato_ray.errors import PotatoRayError, StartRefused
@@ -78,6 +80,7 @@ class RunController:
         self.holding = False
         self.admission = Admission(self)
         self.desk = AgentDesk(self)
+        self.granting = Granting(self)
         self.notifier = (
             Notifier(notify, self.registry, self.write_surely, partial(page_of, config)) if notify else None
         )
@@ -199,6 +202,11 @@ class RunController:
         way = self._ways.get(run_id)
         if way is not None and way.run.attempt == attempt:
             await way.note_progress(step, current, total)
+
+    async def grant(self, run_id: str, attempt: int) -> Grant:
+        """Let an agent of our own in; see Granting.grant. Asked again, it gives one more token."""
+        await self._opened()
+        return await self.granting.grant(run_id, attempt)
 
     # --- what the ways of the runs use ------------------------------------------------------------
 

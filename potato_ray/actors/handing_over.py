@@ -1,4 +1,7 @@
-"""Handing a run over to the agent that claimed it: the bundle in one file, and job.json beside it.
+"""Handing a run over to its agent: the bundle in one file, and job.json beside it.
+
+The agent has claimed the run; or it is one of our own, which will be started on a host, and for which the
+run is claimed here.
 
 job.json is what the agent gets as its answer, and is written last: where it is, the job can be fetched.
 """
@@ -14,6 +17,7 @@ from potato_ray.actors import tasks
 from potato_ray.actors.failures import answer_of
 from potato_ray.actors.task_tries import TaskTries
 from potato_ray.agent.protocol import PROGRESS_EVERY_S
+from potato_ray.backends.grants import starts_agents
 from potato_ray.backends.making import lost_after_s
 from potato_ray.errors import Cancelled
 from potato_ray.job.folder import read_json, write_json
@@ -34,6 +38,7 @@ class HandingOver:
         self.controller = controller
         self.run = run
         self.mirror = MirrorFolder(controller.run_folder(run.run_id))
+        self._is_ours = starts_agents(controller.config, run.backend)
 
     async def hand_over(self, cancelled: Callable[[], bool]) -> None:
         """Pack the bundle and write job.json, unless that was done.
@@ -42,6 +47,8 @@ class HandingOver:
         """
         if await asyncio.to_thread(self.mirror.read_job, self.run.attempt) is not None:
             return
+        if self._is_ours:
+            await self.controller.granting.claim_for_us(self.run)
         packed = await self._packed() if not cancelled() else {}
         if cancelled():
             raise Cancelled("The run was cancelled before its agent could fetch it.")
@@ -52,7 +59,7 @@ class HandingOver:
         folder, state_dir = str(self.mirror.path), str(self.controller.config.state_dir)
 
         async def pack() -> dict[str, Any]:
-            return dict(await answer_of(tasks.pack_job.remote(folder, state_dir)))
+            return dict(await answer_of(tasks.pack_job.remote(folder, state_dir, self._is_ours)))
 
         return await TaskTries(self.run.run_id, "packing the bundle", "bundle_failed").answer(pack)
 
@@ -87,7 +94,7 @@ class HandingOver:
 
 def clear_handed_over(mirror: MirrorFolder) -> None:
     """Remove what an agent could fetch, and what a packer has left. Raises OSError."""
-    for path in (mirror.job, mirror.bundle_archive):
+    for path in (mirror.job, mirror.bundle_archive, mirror.lease):
         path.unlink(missing_ok=True)
     clear_unfinished(mirror.path)
 

@@ -17,7 +17,9 @@ import ray
 import ray.exceptions
 
 from potato_ray.actors.embedded import restore_home
+from potato_ray.agent_place import place_of
 from potato_ray.backends.base import Directive, Job, Outcome
+from potato_ray.backends.grants import Grant, Means
 from potato_ray.backends.making import make_backend
 from potato_ray.bundle.report import BuildReport
 from potato_ray.bundle.request import BundleRequest
@@ -116,16 +118,20 @@ def build_bundle(
 
 
 @ray.remote(num_cpus=0, max_retries=0)
-def pack_job(folder: str, state_dir: str) -> dict[str, Any]:
-    """Pack the bundle in `folder` and the code that goes with it; {"bundle", "code"}: sha256 and bytes."""
+def pack_job(folder: str, state_dir: str, for_host: bool = False) -> dict[str, Any]:
+    """Pack the bundle in `folder` and the code that goes with it; {"bundle", "code"}: sha256 and bytes.
+
+    `for_host`: the code is the one that is copied to hosts over ssh, so the agent there has it already.
+    """
     restore_home()
     from potato_ray.mirror.folder import MirrorFolder
     from potato_ray.shipping.bundle_archive import pack_bundle
     from potato_ray.shipping.code_archive import code_archive
+    from potato_ray.shipping.host_archive import host_archive
 
     mirror = MirrorFolder(folder)
     bundle = pack_bundle(mirror.bundle, mirror.bundle_archive)
-    code = code_archive(Path(state_dir))
+    code = (host_archive if for_host else code_archive)(Path(state_dir))
     return {
         "bundle": {"sha256": bundle.sha256, "bytes": bundle.n_bytes},
         "code": {"sha256": code.sha256, "bytes": code.n_bytes},
@@ -139,7 +145,14 @@ def supervise_run(
     """Start the job on its backend, or follow it where it runs already, to its end."""
     restore_home()
     messenger = Messenger(controller, patience_s=float(config.model_training.survive_s))
-    return make_backend(backend, config, spare=spare).execute(job, ControllerSink(messenger, job))
+
+    def grant(run_id: str, attempt: int) -> Grant:
+        granted: Grant = messenger.call("grant", run_id, attempt)
+        return granted
+
+    means = Means(grant, place_of(config.state_dir), config.state_dir)
+    made = make_backend(backend, config, spare=spare, means=means)
+    return made.execute(job, ControllerSink(messenger, job))
 
 
 @ray.remote(num_cpus=0, max_retries=0)

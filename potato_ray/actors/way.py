@@ -24,6 +24,7 @@ from potato_ray.actors.failures import answer_of, forget, task_failure
 from potato_ray.actors.finishing import Finishing
 from potato_ray.actors.handing_over import HandingOver
 from potato_ray.backends.base import Job, Outcome, Placement
+from potato_ray.backends.grants import starts_agents
 from potato_ray.errors import Cancelled, PotatoRayError, ProjectUnwritable, RunFailed
 from potato_ray.job.folder import JobFolder
 from potato_ray.registry.runs import Run
@@ -53,7 +54,7 @@ class RunWay:
         self.job = JobFolder(controller.run_folder(run.run_id))
         self.building = Building(controller, run, placement)
         self.finishing = Finishing(controller, run)
-        self.handing = HandingOver(controller, run) if controller.desk.serves(run.backend) else None
+        self.handing = HandingOver(controller, run) if goes_to_an_agent(controller, run) else None
         self.cancelled = False
         self.listening = asyncio.Lock()
         self._newest: tuple[str, int, int] | None = None
@@ -146,13 +147,20 @@ class RunWay:
             raise Cancelled("The run was cancelled before its worker started.")
         await self._change(
             State.RUNNING,
-            step="starting the worker" if self.handing is None else "waiting for the agent to fetch the job",
+            step=self._first_step(),
             current=0.0,
             total=0.0,
             bundle_digest=report.manifest["digest"],
             artifact_dir=os.path.relpath(self.job.artifacts, self.controller.config.task_dir),
             host=(self.placement.host if self.placement else "") or socket.gethostname(),
         )
+
+    def _first_step(self) -> str:
+        if self.handing is None:
+            return "starting the worker"
+        if self.controller.desk.serves(self.run.backend):
+            return "waiting for the agent to fetch the job"
+        return f"preparing the job for {self.run.backend}"
 
     # --- executing --------------------------------------------------------------------------------
 
@@ -409,6 +417,11 @@ class RunWay:
         await self.controller.write_surely(
             self.controller.registry.record_note, self.run.run_id, self.run.attempt, event
         )
+
+
+def goes_to_an_agent(controller: RunController, run: Run) -> bool:
+    """Whether an agent trains: one that asks for work, or one that is started for this run."""
+    return controller.desk.serves(run.backend) or starts_agents(controller.config, run.backend)
 
 
 def _unwritable(failure: OSError) -> RunFailed:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from potato_ray.backends.agent import AgentBackend, AgentSettings
 from potato_ray.backends.base import Backend
+from potato_ray.backends.grants import Means
 from potato_ray.backends.local import LocalBackend, LocalSettings
 from potato_ray.backends.unbuilt import NEXT_STEP, UnbuiltBackend
 from potato_ray.errors import NotFound, StartRefused
@@ -22,8 +23,14 @@ LOST_AFTER_S = 300.0
 """How long an agent works on without its server, unless heartbeat_timeout_s is longer."""
 
 
-def make_backend(name: str, config: ProjectConfig, *, spare: Path | None = None) -> Backend:
-    """The backend called `name`; `spare` is the address of a spare worker for it. Raises NotFound."""
+def make_backend(
+    name: str, config: ProjectConfig, *, spare: Path | None = None, means: Means | None = None
+) -> Backend:
+    """The backend called `name`. Raises NotFound.
+
+    For who executes runs: `spare` is the address of a spare worker, `means` are for agents that are
+    started from here.
+    """
     if name == LOCAL:
         return LocalBackend(LOCAL, replace(local_settings(config), spare=spare))
     if name not in config.model_training.backends:
@@ -31,6 +38,12 @@ def make_backend(name: str, config: ProjectConfig, *, spare: Path | None = None)
     settings = config.model_training.backends[name]
     if settings.type == "agent":
         return AgentBackend(name, agent_settings(name, settings, config))
+    if settings.type == "ssh":
+        # Imported where there is one: what it needs is loaded by nobody else.
+        from potato_ray.backends.ssh import SshBackend
+        from potato_ray.backends.ssh_settings import SshSettings
+
+        return SshBackend(name, SshSettings.from_config(settings, describe(name, config)), means)
     return UnbuiltBackend(name, config.model_training.backends[name].type, describe(name, config))
 
 
@@ -68,6 +81,19 @@ def lost_after_s(config: ProjectConfig, name: str) -> float:
         return config.model_training.survive_s
     settings = config.model_training.backends[name]
     return max(LOST_AFTER_S, float(getattr(settings, "heartbeat_timeout_s", 0.0)))
+
+
+def num_threads(config: ProjectConfig, name: str) -> int | None:
+    """The threads of a worker on a backend: its own key, or model_training's where it has none."""
+    settings = config.model_training.backends.get(name)
+    if settings is None or settings.type == "agent":
+        return config.model_training.num_threads
+    return settings.num_threads
+
+
+def environment(config: ProjectConfig, name: str) -> dict[str, str]:
+    """What is added to the environment of a worker on a backend."""
+    return dict(getattr(config.model_training.backends.get(name), "env", None) or {})
 
 
 def local_settings(config: ProjectConfig) -> LocalSettings:

@@ -21,7 +21,7 @@ class UnbuiltBackend:
 
     @property
     def sentence(self) -> str:
-        return f"{self.description} cannot run anything yet: this version runs on local and on agents."
+        return f"{self.description} cannot run anything yet: this version runs on local, ssh and agents."
 
     def check(self) -> CheckReport:
         check = Check("support", ok=False, message=self.sentence, next_step=NEXT_STEP)

@@ -8,6 +8,7 @@ from potato_ray.backends.agent import AgentBackend
 from potato_ray.backends.base import Job, Placement, Refusal
 from potato_ray.backends.local import LocalBackend
 from potato_ray.backends.making import describe, lost_after_s, make_backend, require_runnable
+from potato_ray.backends.ssh import SshBackend
 from potato_ray.config import ProjectConfig, load
 from potato_ray.errors import NotFound, RunFailed, StartRefused
 
@@ -73,7 +74,19 @@ def test_an_agent_backend_gives_away_no_gpu_and_is_runnable(config: ProjectConfi
     assert not backend.alive(tmp_path)
 
 
-@pytest.mark.parametrize("name", ["gpu-server", "cluster", "lab"])
+def test_an_ssh_backend_is_runnable_and_logs_in_to_nothing_until_it_is_asked(
+    config: ProjectConfig, tmp_path: Path
+) -> None:
+    require_runnable("gpu-server", config)
+    backend = make_backend("gpu-server", config)
+    assert isinstance(backend, SshBackend)
+    assert backend.place(set(), uses_gpu=False).step.endswith(", CPU")
+    assert not backend.alive(tmp_path)
+    with pytest.raises(RunFailed):
+        backend.execute(Job("r", 1, tmp_path), lambda *args: pytest.fail("nothing to say"))
+
+
+@pytest.mark.parametrize("name", ["cluster", "lab"])
 def test_a_type_that_cannot_run_yet_says_so_everywhere(
     config: ProjectConfig, name: str, tmp_path: Path
 ) -> None:
@@ -85,11 +98,11 @@ def test_a_type_that_cannot_run_yet_says_so_everywhere(
         report.checks[0].message
         == placed.message
         == f"{describe(name, config)} cannot run anything yet: "
-        + ("this version runs on local and on agents.")
+        + ("this version runs on local, ssh and agents.")
     )
     with pytest.raises(RunFailed):
         backend.execute(Job("r", 1, tmp_path), lambda *args: pytest.fail("nothing to say"))
-    with pytest.raises(StartRefused, match="runs on local and on agents"):
+    with pytest.raises(StartRefused, match="runs on local, ssh and agents"):
         require_runnable(name, config)
 
 

@@ -55,9 +55,9 @@ def test_every_backend_is_offered_and_the_default_one_chosen(serve) -> None:
 
 
 def test_a_backend_that_runs_nothing_says_so_in_the_menu_and_why_beneath_it(serve) -> None:
-    served = serve(backends={"lab": {"type": "ssh", "host": "gpu.example.org"}})
+    served = serve(backends={"lab": {"type": "ray", "node": "gpu.example.org"}})
     shown = page(served)
-    assert "lab (ssh to gpu.example.org) (cannot run anything yet)</option>" in shown
+    assert "lab (ray to gpu.example.org) (cannot run anything yet)</option>" in shown
     _, lab = served.client.get("/admin/training/api/backends").json()["backends"]
     assert f'<p data-of-backend="lab" hidden>{html.escape(lab["why_not"])}</p>' in shown
 

@@ -166,6 +166,13 @@ Host {name}
   GlobalKnownHostsFile /dev/null
 """
 
+    def rewrite(self, old: str, new: str) -> None:
+        """Change its own configuration, and start it anew."""
+        config = self.folder / "sshd_config"
+        config.write_text(config.read_text().replace(old, new))
+        self.stop()
+        self.start()
+
     def start(self) -> None:
         """Start it, and wait until it takes connections."""
         log = (self.folder / "sshd.log").open("ab")
@@ -186,6 +193,13 @@ Host {name}
         self._process.terminate()
         self._process.wait(TIMEOUT_S)
         self._process = None
+
+    def end_sessions(self) -> None:
+        """kill -9 of all its sessions, but of nothing that they have started; new ones are let in."""
+        for pid in self.processes:
+            with contextlib.suppress(OSError):
+                if Path(f"/proc/{pid}/comm").read_text().startswith("sshd"):
+                    os.kill(pid, signal.SIGKILL)
 
     def close(self) -> None:
         """End it, and remove its files."""

@@ -1,0 +1,272 @@
+"""The agent of one run on a host: started there, found again, and cleared up behind.
+
+    open ── log in ─┬─ nothing there yet ─▶ facts, code, packages ─▶ socket forwarded ─▶ secrets ─▶ agent
+                    ├─ it lives ─▶ its socket forwarded again
+                    └─ it is gone, with a job in hand ─▶ another one, which takes the job up
+
+What is said of the run comes by the agent's requests to the server, not over these channels.
+"""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from potato_ray.backends.accompanied import Talk
+from potato_ray.backends.artifact_copy import ArtifactCopy, Copied
+from potato_ray.backends.base import Job
+from potato_ray.backends.grants import Means
+from potato_ray.backends.host_dialogue import Bytes, Dialogue
+from potato_ray.backends.host_report import HostReport
+from potato_ray.backends.remote_note import RemoteNote, read_note, write_note
+from potato_ray.backends.ssh_settings import SshSettings
+from potato_ray.errors import ProjectUnwritable
+from potato_ray.job.folder import JobFolder
+from potato_ray.shipping.host_archive import host_archive
+from potato_ray.ssh import Connection, SshFailed
+
+FACTS_S: Final = 120.0
+CODE_S: Final = 240.0
+"""For another start that copies the same code first."""
+ENVIRONMENT_S: Final = 2000.0
+"""Between two lines of pip, and for another run that builds the same environment first."""
+ANSWER_S: Final = 60.0
+LOG_S: Final = 20.0
+LOG_BYTES: Final = 1 << 18
+MIN_DISK_MB: Final = 50
+ENDS_BY_ITSELF_S: Final = 10.0
+"""How long an agent that has told the end of its job may take to go."""
+_MB: Final = 1 << 20
+
+
+class HostAgent:
+    """One run's agent; `name` is that of the backend. One thread at a time, but for `is_connected`."""
+
+    def __init__(self, job: Job, name: str, settings: SshSettings, means: Means) -> None:
+        self.job = job
+        self.name = name
+        self.settings = settings
+        self.means = means
+        self.host = settings.host
+        self.note = read_note(job.folder, job.attempt)
+        self._connection: Connection | None = None
+        self._dialogue: Dialogue | None = None
+        self._way_in: Path | None = None
+
+    # --- the connection ---------------------------------------------------------------------------
+
+    @property
+    def is_connected(self) -> bool:
+        return self._connection is not None and self._connection.is_alive
+
+    @property
+    def holds_channel(self) -> bool:
+        """Whether the end of the agent is seen at once, by the end of its channel."""
+        return self._dialogue is not None
+
+    def why_lost(self) -> str:
+        """In ssh's words, why there is no connection."""
+        lost = self._connection.lost() if self._connection is not None else None
+        return str(lost) if lost is not None else ""
+
+    def connect(self, talk: Talk) -> None:
+        """Log in, and out of what was before. Raises SshFailed, Cancelled."""
+        self._hang_up()
+        self._connection = Connection.open(self.settings.destination, stop=talk.stopped)
+
+    def close(self) -> None:
+        """Log out; what runs over there runs on."""
+        self._hang_up()
+        if self._way_in is not None:
+            shutil.rmtree(self._way_in, ignore_errors=True)
+            self._way_in = None
+
+    def _hang_up(self) -> None:
+        if self._dialogue is not None:
+            self._dialogue.close()
+            self._dialogue = None
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _line(self) -> Connection:
+        if self._connection is None:
+            raise SshFailed(f"ssh to {self.host} failed: There is no connection")
+        return self._connection
+
+    # --- starting and finding again -----------------------------------------------------------------
+
+    def open(self, talk: Talk) -> None:
+        """Have an agent at work on the run. Raises SshFailed, RunFailed, Cancelled, ProjectUnwritable."""
+        talk.step(f"connecting to {self.host}")
+        self.connect(talk)
+        self.attach(talk)
+
+    def attach(self, talk: Talk) -> None:
+        """Find the agent on the host that we are connected to, or start it. Raises as `open` does."""
+        if self.note is not None and not self.note.cleared and self._found(talk):
+            return
+        self._start(talk)
+
+    def has_ended(self) -> bool:
+        """Whether the agent is known to have ended; asks the host where we do not hold its channel."""
+        if self._dialogue is not None:
+            return self._dialogue.channel.poll() is not None
+        found = self._state(free_socket=False)
+        return not (found.get("agent") or {}).get("alive")
+
+    def last_words(self) -> str:
+        """The end of what the agent has said, where we have its channel."""
+        return "" if self._dialogue is None else self._dialogue.channel.err_tail.strip()
+
+    def _found(self, talk: Talk) -> bool:
+        """Whether there is nothing to start: an agent lives, or the end of its job was told."""
+        talk.step(f"looking for the agent on {self.host}")
+        found = self._state(free_socket=True)
+        agent = found.get("agent") or {}
+        if agent.get("alive"):
+            self._forward(str(agent["socket"]))
+            talk.log(f"the agent on {self.host} is at work; it is followed again")
+            return True
+        return found.get("job") == "done"
+
+    def _state(self, *, free_socket: bool) -> Mapping[str, Any]:
+        with self._ask("take_up", Talk(), free_socket=free_socket) as dialogue:
+            return dict(dialogue.hear("take_up", ANSWER_S))
+
+    def _start(self, talk: Talk) -> None:
+        talk.step(f"looking at {self.host}")
+        dialogue = self._ask("run", talk, min_free_disk_mb=MIN_DISK_MB)
+        try:
+            self._let_in(dialogue, talk)
+        except BaseException:
+            dialogue.close()
+            raise
+        self._dialogue = dialogue
+
+    def _let_in(self, dialogue: Dialogue, talk: Talk) -> None:
+        if self.settings.packages:
+            talk.step(f"preparing the packages on {self.host}")
+        ready = dialogue.hear("ready", ENVIRONMENT_S)
+        self._keep_note(str(ready["socket"]))
+        self._forward(str(ready["socket"]))
+        talk.step(f"waiting for the agent on {self.host}")
+        grant = self.means.grant(self.job.run_id, self.job.attempt)
+        dialogue.send_line(
+            {
+                "token": grant.token,
+                "lease": grant.lease,
+                "server": f"unix:{ready['socket']}",
+                "backend": self.name,
+                "host": self.host,
+                "keep": self.settings.keep_remote,
+                "min_free_gpu_mb": self.settings.min_free_gpu_mb if self.settings.gpus == "auto" else None,
+            }
+        )
+        dialogue.hear("agent", ANSWER_S)
+
+    def _ask(self, do: str, talk: Talk, **more: Any) -> Dialogue:
+        """Ask for something that needs our code there; brings it where it is missing. The caller closes."""
+        archive = host_archive(self.means.state_dir)
+        settings = self.settings
+        request = {
+            "do": do,
+            "remote_dir": settings.remote_dir,
+            "run_id": self.job.run_id,
+            "attempt": self.job.attempt,
+            "code": archive.sha256,
+            "packages": list(settings.packages),
+            "env": dict(settings.env),
+            **more,
+        }
+        dialogue = Dialogue(self._line(), settings.python, request, talk.log)
+        try:
+            report = HostReport.from_json(dialogue.hear("facts", FACTS_S))
+            if do == "run":
+                talk.log(
+                    f"{self.host}: Python {report.version} ({report.python}), jobs in {report.remote_dir}"
+                )
+                self._remember(report, archive.sha256)
+            if not report.has_code:
+                talk.step(f"copying Potato's code to {self.host}")
+                dialogue.send_line({"archive_bytes": archive.n_bytes})
+                dialogue.send(archive.path.read_bytes())
+            dialogue.hear("code", CODE_S)
+        except BaseException:
+            dialogue.close()
+            raise
+        return dialogue
+
+    def _remember(self, report: HostReport, code: str) -> None:
+        self.note = RemoteNote(self.host, self.job.attempt, report.remote_dir, code, report.python, socket="")
+
+    def _keep_note(self, socket: str) -> None:
+        """On disk before anything works over there."""
+        if self.note is not None:
+            self._write(replace(self.note, socket=socket))
+
+    def _write(self, note: RemoteNote) -> None:
+        try:
+            write_note(self.job.folder, note)
+        except OSError as failure:
+            raise ProjectUnwritable.because(failure, "The run's folder") from failure
+        self.note = note
+
+    def _forward(self, remote_socket: str) -> None:
+        """Let the agent's requests come out at the server's socket, by a short path without surprises."""
+        if self._way_in is None:
+            self._way_in = Path(tempfile.mkdtemp(prefix="pr-in-", dir="/tmp"))
+            (self._way_in / "s").symlink_to(self.means.agent_socket.absolute())
+        self._line().forward(remote_socket, str(self._way_in / "s"))
+
+    # --- the end ------------------------------------------------------------------------------------
+
+    def copy_artifacts(self, talk: Talk) -> Copied:
+        """Copy the model files home, going on where an earlier copy broke off.
+
+        Raises CopyFailed, SshFailed, RunFailed, OSError.
+        """
+
+        def told(n_bytes: int, of_bytes: int) -> None:
+            talk.step(f"copying the model from {self.host}, {n_bytes / _MB:.0f} of {of_bytes / _MB:.0f} MB")
+
+        copy = ArtifactCopy(
+            JobFolder(self.job.folder).artifacts, self.host, self.settings.max_artifact_mb, told
+        )
+        wanted = {"max_artifact_mb": self.settings.max_artifact_mb, "without": ["predictions.jsonl"]}
+        with self._ask("send_artifacts", talk, have=copy.have(), **wanted) as dialogue:
+            return copy.receive(Bytes(dialogue.channel))
+
+    def fetch_log(self, target: Path) -> None:
+        """Bring the end of the agent's log home, from the host or else what its channel said."""
+        text = self.last_words().encode("utf-8")
+        if self.note is not None and self.is_connected:
+            path = f"{self.note.remote_dir}/runs/{self.job.run_id}.{self.job.attempt}/agent.log"
+            try:
+                answer = self._line().run(f"tail -c {LOG_BYTES} {shlex.quote(path)}", timeout_s=LOG_S)
+                text = answer.out or text
+            except SshFailed:
+                pass  # what came over the channel has to do
+        if text:
+            target.write_bytes(text)
+
+    def clear_up(self, talk: Talk, *, keep: bool) -> None:
+        """End what still runs of the run there, and remove what it left; `keep`: its folder stays.
+
+        Raises SshFailed, RunFailed, ProjectUnwritable.
+        """
+        talk.step(f"clearing up on {self.host}")
+        with self._ask("clear_up", talk, keep=keep, wait_s=ENDS_BY_ITSELF_S) as dialogue:
+            cleared = dialogue.hear("cleared", ANSWER_S)
+        left = ", ".join(str(pid) for pid in cleared.get("left") or ())
+        if left:
+            talk.log(f"these processes could not be ended on {self.host}: {left}", "warning")
+        if cleared.get("problem"):
+            talk.log(f"not everything could be removed on {self.host}: {cleared['problem']}", "warning")
+        if self.note is not None and not left:
+            self._write(replace(self.note, cleared=True))

@@ -1,0 +1,130 @@
+"""Minding the way to an agent on a host while its run is followed: lost connections are made again.
+
+connected ── lost ─▶ try again, with growing pauses ─▶ connected, the socket forwarded again
+    └────── the agent has ended ─▶ once more: another one, which takes the job up ─▶ `gone`
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Final
+
+from potato_ray.backends.accompanied import Talk
+from potato_ray.backends.host_agent import HostAgent
+from potato_ray.errors import Cancelled, PotatoRayError
+from potato_ray.ssh import SshFailed
+
+logger = logging.getLogger(__name__)
+
+LOOK_EVERY_S: Final = 0.2
+ASK_EVERY_S: Final = 10.0
+"""How often the host is asked whether the agent lives, where we do not hold its channel."""
+PAUSES_S: Final = (0.5, 1.0, 2.0, 4.0, 8.0)
+"""Between two tries to connect; the last one from then on."""
+MAX_RESTARTS: Final = 2
+SETTLE_S: Final = 3.0
+"""How long the end that an agent has told may take to be seen here."""
+
+
+class HostMinder:
+    """Minds in a thread of its own, for the length of a `with` block. `is_over`: the run's end is here."""
+
+    def __init__(
+        self,
+        agent: HostAgent,
+        talk: Talk,
+        is_over: Callable[[], bool],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.gone: PotatoRayError | None = None
+        self._agent = agent
+        self._talk = talk
+        self._is_over = is_over
+        self._clock = clock
+        self._restarts = 0
+        self._asked_at = clock()
+        self._thread = threading.Thread(target=self._mind, name="host-minder", daemon=True)
+
+    def __enter__(self) -> HostMinder:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._talk.stop()
+        self._thread.join()
+
+    def _mind(self) -> None:
+        while self.gone is None and not self._talk.wait(LOOK_EVERY_S):
+            try:
+                self._look()
+            except Cancelled:
+                return
+            except SshFailed as failure:
+                logger.info("%s: %s", self._agent.host, failure)  # the next look finds the connection lost
+            except PotatoRayError as failure:
+                self.gone = failure
+
+    def _look(self) -> None:
+        if not self._agent.is_connected:
+            self._connect_again()
+        elif self._is_time_to_ask() and self._agent.has_ended() and not self._ends_well():
+            self._start_again()
+
+    def _is_time_to_ask(self) -> bool:
+        if self._agent.holds_channel:
+            return True
+        now = self._clock()
+        if now - self._asked_at < ASK_EVERY_S:
+            return False
+        self._asked_at = now
+        return True
+
+    def _ends_well(self) -> bool:
+        """Whether the end of the run comes to be here: an agent tells it and ends."""
+        deadline = self._clock() + SETTLE_S
+        while not self._is_over():
+            if self._clock() >= deadline or self._talk.wait(LOOK_EVERY_S):
+                return self._is_over() or self._talk.stopped()
+        return True
+
+    def _connect_again(self) -> None:
+        why = self._agent.why_lost()
+        self._talk.log(f"the connection to {self._agent.host} was lost and is made again. {why}", "warning")
+        tries = 0
+        while not self._talk.wait(PAUSES_S[min(tries, len(PAUSES_S) - 1)]):
+            tries += 1
+            self._talk.step(f"connecting to {self._agent.host} again, try {tries}")
+            try:
+                self._agent.connect(self._talk)
+                self._agent.attach(self._talk)
+            except SshFailed as failure:
+                logger.info("%s: try %d: %s", self._agent.host, tries, failure)
+                continue
+            self._talk.log(f"connected to {self._agent.host} again")
+            return
+
+    def _start_again(self) -> None:
+        words = self._agent.last_words()
+        if self._restarts >= MAX_RESTARTS:
+            self.gone = _ended(self._agent.host, words)
+            return
+        self._restarts += 1
+        self._talk.log(
+            f"the agent on {self._agent.host} has ended before the run; it is started again", "warning"
+        )
+        self._agent.attach(self._talk)
+
+
+def _ended(host: str, words: str) -> PotatoRayError:
+    return PotatoRayError(
+        f"The agent on {host} ended before the run did, again and again.",
+        code="backend_failed",
+        evidence=words[-2000:],
+        next_step="Look at agent.log in the run's folder, and at what ends processes on that host.",
+    )

@@ -1,0 +1,140 @@
+"""The backend `ssh`: a machine that the server logs in to, and starts an agent on for each run."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Callable, Sequence, Set
+from pathlib import Path
+from typing import Final
+
+from potato_ray.backends import ssh_check
+from potato_ray.backends.agent import agent_may_live
+from potato_ray.backends.base import CheckReport, EventSink, Job, Outcome, Placement, Refusal
+from potato_ray.backends.grants import Means
+from potato_ray.backends.host_agent import FACTS_S, HostAgent
+from potato_ray.backends.host_dialogue import one_answer
+from potato_ray.backends.host_line import HostLine
+from potato_ray.backends.host_report import SMI, HostReport
+from potato_ray.backends.remote_note import read_note
+from potato_ray.backends.ssh_check import Looked
+from potato_ray.backends.ssh_placing import HostGpus, on_cpu, place_on_host
+from potato_ray.backends.ssh_run import SshRun
+from potato_ray.backends.ssh_settings import SshSettings
+from potato_ray.backends.torch_build import TorchBuild
+from potato_ray.errors import PotatoRayError, RunFailed
+from potato_ray.job.command import Answer
+from potato_ray.ssh import Connection
+
+TORCH_FOR_S: Final = 600.0
+"""How long what a host's torch can do is taken as known: to ask it takes seconds."""
+
+
+class SshBackend:
+    """Runs on a host; `means` is what its runs need of the server, None for who only looks."""
+
+    def __init__(
+        self,
+        name: str,
+        settings: SshSettings,
+        means: Means | None = None,
+        *,
+        line: HostLine | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.name = name
+        self.type = "ssh"
+        self.settings = settings
+        self._means = means
+        self._line = line or HostLine(settings.destination)
+        self._clock = clock
+        self._sleep = sleep
+        self._wall_clock = wall_clock
+        self._torch: tuple[float, TorchBuild | None] | None = None
+
+    def check(self) -> CheckReport:
+        """Log in and look at everything that a run needs, torch and the trainers' packages included."""
+        settings = self.settings
+        try:
+            modules = ssh_check.modules_of_trainers()
+            report, gpus = self._line.ask(lambda line: self._look(line, modules=modules, torch=True))
+        except PotatoRayError as failure:
+            return ssh_check.unreached(self.name, self.type, settings.description, failure)
+        finally:
+            self._line.close()
+        looked = Looked(report, gpus, self._placed(gpus, frozenset()))
+        return ssh_check.reached(self.name, self.type, settings.description, looked, settings.packages)
+
+    def place(self, taken: Set[str], *, uses_gpu: bool = True) -> Placement | Refusal:
+        """The GPU of a run, by what nvidia-smi there says now."""
+        if not uses_gpu or self.settings.gpus == "none":
+            return on_cpu(self.name, self.settings.host)
+        try:
+            gpus = self._line.ask(self._gpus)
+        except PotatoRayError as failure:
+            return Refusal(failure.code, failure.message, failure.next_step, evidence=failure.evidence)
+        return self._placed(gpus, taken)
+
+    def execute(self, job: Job, sink: EventSink) -> Outcome:
+        """Run the job on the host, or follow it where it is under way there, to its end."""
+        if self._means is None:
+            raise RunFailed("This process may only look at the host.", code="backend_failed")
+        agent = HostAgent(job, self.name, self.settings, self._means)
+        return SshRun(agent, job, sink, clock=self._clock, sleep=self._sleep).run()
+
+    def alive(self, folder: Path) -> bool:
+        """Whether a process of this job may live over there: until it was cleared up, or is long silent."""
+        note = read_note(folder)
+        if note is not None and note.cleared:
+            return False
+        return agent_may_live(folder, self._wall_clock())
+
+    def close(self) -> None:
+        """Log out."""
+        self._line.close()
+
+    def _placed(self, gpus: HostGpus, taken: Set[str]) -> Placement | Refusal:
+        settings = self.settings
+        return place_on_host(
+            self.name,
+            settings.host,
+            settings.gpus,
+            gpus,
+            taken=taken,
+            min_free_mb=settings.min_free_gpu_mb,
+        )
+
+    def _gpus(self, line: Connection) -> HostGpus:
+        """The GPUs; the torch there is asked for only where there are any, and now and then."""
+        known = self._torch is not None and self._clock() - self._torch[0] < TORCH_FOR_S
+        report, gpus = self._look(line)
+        if not gpus.listing.cards:
+            return gpus
+        if not known:
+            report, gpus = self._look(line, torch=True)
+        return HostGpus(gpus.listing, self._torch[1] if self._torch is not None else report.torch)
+
+    def _look(
+        self, line: Connection, *, modules: Sequence[str] = (), torch: bool = False
+    ) -> tuple[HostReport, HostGpus]:
+        settings = self.settings
+        request = {
+            "do": "probe",
+            "remote_dir": settings.remote_dir,
+            "packages": list(settings.packages),
+            "env": dict(settings.env),
+            "smi": [list(SMI)],
+            "torch": torch,
+            "modules": list(modules),
+        }
+        report = HostReport.from_json(one_answer(line, settings.python, request, "facts", FACTS_S))
+        if torch:
+            self._torch = (self._clock(), report.torch)
+
+        def ask(arguments: Sequence[str], timeout_s: float) -> Answer:
+            answer = line.run(shlex.join(["nvidia-smi", *arguments]), timeout_s=timeout_s)
+            return Answer(answer.code, answer.text)
+
+        return report, HostGpus(report.listing(ask), report.torch)

@@ -1,0 +1,210 @@
+"""One run on a host that is reached by ssh, from the login to the last file that is cleared up there.
+
+    have an agent at work ─▶ follow what it sends home ─▶ copy the model ─▶ clear up ─▶ log out
+
+All that takes its time is told in the step line, and hears a cancel.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final, TypeVar
+
+from potato_ray.backends.accompanied import Accompanied, Stopped, Talk
+from potato_ray.backends.agent_following import AgentFollowing
+from potato_ray.backends.artifact_copy import Copied, CopyFailed
+from potato_ray.backends.artifact_list import MB
+from potato_ray.backends.base import EventSink, Job, Outcome
+from potato_ray.backends.endings import Event
+from potato_ray.backends.host_agent import HostAgent
+from potato_ray.backends.host_minder import HostMinder
+from potato_ray.errors import Cancelled, PotatoRayError
+from potato_ray.mirror.folder import MirrorFolder
+from potato_ray.ssh import SshFailed
+
+T = TypeVar("T")
+
+COPY_TRIES: Final = 5
+RETRY_S: Final = 2.0
+MOST_NAMED: Final = 20
+"""Files that are named in the log, of those that stay on the host."""
+
+
+class HostFollowing(AgentFollowing):
+    """Follows the mirror, and what is said of the way to the host besides."""
+
+    def __init__(self, job: Job, sink: EventSink, minder: HostMinder, talk: Talk, **how: object) -> None:
+        super().__init__(job, sink, **how)  # type: ignore[arg-type] # as AgentFollowing takes them
+        self._minder = minder
+        self._talk = talk
+
+    @property
+    def next_seq(self) -> int:
+        """The number of events that the sink has."""
+        return self._next_seq
+
+    def _notices(self) -> list[Event]:
+        return [*self._talk.taken(), *super()._notices()]
+
+    def _given_up(self) -> Outcome | None:
+        gone = self._minder.gone
+        if gone is not None and self._cancelled_at is None:
+            return _failed(gone)
+        return super()._given_up()
+
+
+class SshRun:
+    """One execution. `clock` is monotonic seconds."""
+
+    def __init__(
+        self,
+        agent: HostAgent,
+        job: Job,
+        sink: EventSink,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._agent = agent
+        self._settings = agent.settings
+        self._job = job
+        self._sink = sink
+        self._clock = clock
+        self._sleep = sleep
+        self._mirror = MirrorFolder(job.folder)
+        self._next_seq = job.first_seq
+
+    def run(self) -> Outcome:
+        """Bring the run to its end. What the sink raises passes through; the agent over there goes on."""
+        try:
+            outcome = self._worked()
+            return outcome if outcome.status == "stale" else self._left_behind(outcome)
+        except Stopped as stopped:
+            if stopped.directive.stale:
+                return Outcome("stale")
+            return self._left_behind(Outcome("cancelled"))
+        finally:
+            self._agent.close()
+
+    # --- the work -----------------------------------------------------------------------------------
+
+    def _worked(self) -> Outcome:
+        is_new = self._agent.note is None
+        try:
+            self._accompanied(self._agent.open if is_new else self._open_again)
+        except PotatoRayError as failure:
+            return _failed(failure)
+        return self._followed()
+
+    def _open_again(self, talk: Talk) -> None:
+        """Find the run of whoever followed it before; the host may not be there at this very moment."""
+        deadline = self._clock() + self._settings.heartbeat_timeout_s
+        while True:
+            try:
+                return self._agent.open(talk)
+            except SshFailed as failure:
+                if self._clock() >= deadline:
+                    raise
+                talk.step(f"{failure.message}; trying again")
+            if talk.wait(RETRY_S):
+                raise Cancelled("The run was cancelled.")
+
+    def _followed(self) -> Outcome:
+        talk = Talk()
+        with HostMinder(self._agent, talk, self._mirror.result.exists, self._clock) as minder:
+            following = HostFollowing(
+                self._job,
+                self._sink,
+                minder,
+                talk,
+                name=self._agent.name,
+                heartbeat_timeout_s=self._settings.heartbeat_timeout_s,
+                clock=self._clock,
+                sleep=self._sleep,
+            )
+            try:
+                return following.run()
+            finally:
+                self._next_seq = following.next_seq
+
+    def _accompanied(self, work: Callable[[Talk], T]) -> T:
+        return Accompanied(work, self._sink, self._next_seq, clock=self._clock, sleep=self._sleep).run()
+
+    # --- the end ------------------------------------------------------------------------------------
+
+    def _left_behind(self, outcome: Outcome) -> Outcome:
+        """The outcome, with the model at home and nothing left on the host, as far as that can be done."""
+        keep = self._settings.keep_remote
+        if outcome.status in ("success", "cancelled") and self._mirror.result.exists():
+            try:
+                outcome, stays = self._accompanied(lambda talk: self._copied(outcome, talk))
+            except Stopped as stopped:
+                if stopped.directive.stale:
+                    return Outcome("stale")
+                stays = False
+            keep = keep or stays
+        try:
+            self._accompanied(lambda talk: self._clear_up(outcome, keep, talk))
+        except Stopped as stopped:
+            if stopped.directive.stale:
+                return Outcome("stale")
+        return outcome
+
+    def _copied(self, outcome: Outcome, talk: Talk) -> tuple[Outcome, bool]:
+        """The outcome, and whether files of the model stay on the host."""
+        if not self._settings.fetch_artifacts:
+            talk.log(f"the model stays on {self._agent.host}: {outcome.artifact_uri}")
+            return outcome, True
+        try:
+            copied = self._copied_at_last(talk)
+        except (PotatoRayError, OSError) as failure:
+            talk.log(f"{failure} The model stays on the host: {outcome.artifact_uri}", "warning")
+            return outcome, True
+        self._name_what_stays(copied, talk)
+        stays = bool(copied.left)
+        return (outcome if stays else replace(outcome, artifact_uri="")), stays
+
+    def _copied_at_last(self, talk: Talk) -> Copied:
+        """The copy, after as many tries as it takes within reason; each goes on where the last one was."""
+        for left in reversed(range(COPY_TRIES)):
+            try:
+                if not self._agent.is_connected:
+                    self._agent.connect(talk)
+                return self._agent.copy_artifacts(talk)
+            except (SshFailed, CopyFailed) as failure:
+                again = isinstance(failure, SshFailed) or failure.code in ("copy_broke_off", "copy_damaged")
+                if not left or not again or talk.wait(RETRY_S):
+                    raise
+                talk.step(f"{failure.message}; trying again")
+        raise AssertionError("unreachable: the loop returns or raises")
+
+    def _name_what_stays(self, copied: Copied, talk: Talk) -> None:
+        host = self._agent.host
+        for path, n_bytes in copied.left[:MOST_NAMED]:
+            size = f"{n_bytes / MB:.0f} MB, more than max_artifact_mb"
+            talk.log(f"{path} stays on {host}: {size} ({self._settings.max_artifact_mb:g})", "warning")
+        if len(copied.left) > MOST_NAMED:
+            talk.log(f"so do {len(copied.left) - MOST_NAMED} more files", "warning")
+        for path, why in copied.skipped[:MOST_NAMED]:
+            talk.log(f"{path} was not copied from {host}: it {why}", "warning")
+        talk.log(f"{copied.n_files} files, {copied.n_bytes / MB:.1f} MB, were copied from {host}")
+
+    def _clear_up(self, outcome: Outcome, keep: bool, talk: Talk) -> None:
+        try:
+            if outcome.status != "success" and not self._mirror.agent_log.exists():
+                self._agent.fetch_log(self._mirror.agent_log)
+            if self._agent.note is None:
+                return  # nothing was begun over there
+            if not self._agent.is_connected:
+                self._agent.connect(talk)
+            self._agent.clear_up(talk, keep=keep)
+        except (PotatoRayError, OSError) as failure:
+            talk.log(f"{self._agent.host} could not be cleared up: {failure}", "warning")
+
+
+def _failed(failure: PotatoRayError) -> Outcome:
+    if isinstance(failure, Cancelled):
+        return Outcome("cancelled")
+    return Outcome("error", failure.code, failure.message, failure.evidence, failure.next_step)
