@@ -28,7 +28,7 @@ class Controller:
         training = SimpleNamespace(
             grace_seconds=20.0,
             max_predictions_mb=512,
-            backends={"ws": SimpleNamespace(heartbeat_timeout_s=400.0)},
+            backends={"ws": SimpleNamespace(type="agent", heartbeat_timeout_s=400.0)},
         )
         self.config = SimpleNamespace(model_training=training, state_dir=folder / "state")
         self.folder = folder
