@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from potato_ray.ssh.deadline import Deadline
-from potato_ray.ssh.failures import SshFailed, command_not_run, explain, failed, too_slow
+from potato_ray.ssh.failures import SshFailed, channel_failure, command_not_run, explain, failed, too_slow
 from potato_ray.ssh.pipes import Pipes
 from potato_ray.ssh.script import MarkedScript
 
@@ -16,19 +16,24 @@ REFUSED = "Session open refused by peer"
 SSH_ITSELF = 255
 MAX_LINE_BYTES = 1 << 22
 _QUOTED_BYTES = 2000
-_BAIT_EVERY_S = 2.0
+_BAIT_EVERY_S = 1.0
 _END_S = 2.0
 
 
 class Channel:
     """`ways` are the processes that may carry it, the next one being tried where a session is refused.
 
-    `lost` says whether, and why, there is no connection any more. One thread may use a channel at a time,
-    apart from `poll`. All times are in seconds; after an SshTimeout the same can be asked again.
+    `lost` says whether, and why, there is no connection any more within so many seconds. One thread may use
+    a channel at a time, apart from `poll`. All times are in seconds; after an SshTimeout the same can be
+    asked again.
     """
 
     def __init__(
-        self, host: str, marked: MarkedScript, ways: Iterator[Pipes], lost: Callable[[], SshFailed | None]
+        self,
+        host: str,
+        marked: MarkedScript,
+        ways: Iterator[Pipes],
+        lost: Callable[[float], SshFailed | None],
     ) -> None:
         self.host = host
         self._marked = marked
@@ -129,7 +134,7 @@ class Channel:
         """The error for a command that ended when it should not have."""
         code = self.pipes.wait(_END_S)
         self.pipes.errors.wait_for_end(_END_S)
-        lost = self._lost() if code == SSH_ITSELF else None
+        lost = self._lost(_END_S) if code == SSH_ITSELF else None
         if lost is not None:
             return lost
         words = self.err_tail.strip()
@@ -194,12 +199,15 @@ class Channel:
             self.pipes.close()
             self.pipes = another
             return
-        raise self._lost() or self._not_run(words, code)
+        is_refused = REFUSED in words
+        raise self._lost(_END_S if code == SSH_ITSELF and not is_refused else 0.0) or self._not_run(
+            words, code
+        )
 
     def _not_run(self, words: str, code: int | None) -> SshFailed:
         noise = bytes(self._noise).decode("utf-8", "replace")
         if code == SSH_ITSELF or "base64" in words:
-            return explain(self.host, words, code=code)
+            return channel_failure(self.host, words, code)
         said = noise + words
         if "This account is" in said:
             return explain(self.host, said, code=code)

@@ -10,7 +10,7 @@ from potato_ray.ssh.answer import Answer, answer
 from potato_ray.ssh.channel import REFUSED, Channel
 from potato_ray.ssh.deadline import Deadline
 from potato_ray.ssh.destination import Destination
-from potato_ray.ssh.failures import SshFailed, explain, failed
+from potato_ray.ssh.failures import SshFailed, channel_failure, could_not_start, explain, failed
 from potato_ray.ssh.forwarding import refusal, specification
 from potato_ray.ssh.master import ORDER_TIMEOUT_S, Master
 from potato_ray.ssh.options import command_channel, sftp_channel
@@ -35,6 +35,7 @@ class Connection:
         self.host = master.destination.host
         self._master = master
         self._more: list[Master] = []
+        self._closed = False
         self._lock = threading.Lock()
 
     @classmethod
@@ -106,10 +107,10 @@ class Connection:
 
         refused: SshFailed | None = None
         for master in self._masters():
-            pipes = Pipes(sftp_channel(master.ssh, master.control_path), master.environment)
+            pipes = self._pipes(master, sftp_channel(master.ssh, master.control_path))
             try:
                 return paramiko.SFTPClient(SftpPipe(pipes, stall_s))
-            except (paramiko.SSHException, EOFError, OSError) as error:
+            except (paramiko.SSHException, paramiko.SFTPError, EOFError, OSError) as error:
                 refused = self._no_sftp(master, pipes, error)
                 pipes.close()
                 if REFUSED not in refused.evidence:
@@ -119,6 +120,7 @@ class Connection:
     def close(self) -> None:
         """Log out."""
         with self._lock:
+            self._closed = True
             masters, self._more = [*self._more, self._master], []
         for master in masters:
             master.close()
@@ -126,10 +128,10 @@ class Connection:
     def _channel(self, marked: MarkedScript) -> Channel:
         command = marked.command()
         ways = (
-            Pipes(command_channel(master.ssh, master.control_path, command), master.environment)
+            self._pipes(master, command_channel(master.ssh, master.control_path, command))
             for master in self._masters()
         )
-        return Channel(self.host, marked, ways, self.lost)
+        return Channel(self.host, marked, ways, self._master.lost)
 
     def _masters(self) -> Iterator[Master]:
         """The login, those that were made beside it, and then new ones: to be tried in turn."""
@@ -141,14 +143,35 @@ class Connection:
             more = [master for master in self._more if master.is_alive]
         yield from more
         if len(more) + 1 < MAX_MASTERS:
-            master = Master(self.destination)
-            with self._lock:
-                self._more.append(master)
+            master = self._one_more()
             yield master
+            # Somebody asks for more: even a fresh login may run nothing.
+            self._drop(master)
+
+    def _one_more(self) -> Master:
+        master = Master(self.destination)
+        with self._lock:
+            if not self._closed:
+                self._more.append(master)
+                return master
+        master.close()
+        raise failed(self.host, "The connection was closed meanwhile", "", "Open it anew.")
+
+    def _drop(self, master: Master) -> None:
+        with self._lock:
+            if master in self._more:
+                self._more.remove(master)
+        master.close()
+
+    def _pipes(self, master: Master, command: list[str]) -> Pipes:
+        try:
+            return Pipes(command, master.environment)
+        except OSError as error:
+            raise could_not_start(self.host, error) from error
 
     def _no_sftp(self, master: Master, pipes: Pipes, error: Exception) -> SshFailed:
         pipes.end_input()
         pipes.wait(_WORDS_S)
         pipes.errors.wait_for_end(_WORDS_S)
-        words = pipes.errors.text
-        return master.lost() or explain(self.host, words or f"SFTP: {error or type(error).__name__}")
+        words = pipes.errors.text or f"(nothing) {error or type(error).__name__}"
+        return master.lost() or channel_failure(self.host, words, pipes.poll())

@@ -7,10 +7,15 @@ from dataclasses import dataclass
 
 from potato_ray.errors import RunFailed
 
-EVIDENCE_LINES = 12
-EVIDENCE_CHARS = 1500
+EVIDENCE_LINES = 20
+EVIDENCE_CHARS = 2000
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]")
 _NOISE = re.compile(r"^(debug\d: .*|@+|Warning: Permanently added .*)$")
+
+_FALLING_BACK = re.compile(
+    r"^(kex_exchange_identification|banner exchange|Connection closed by UNKNOWN).*$", re.MULTILINE
+)
+"""What a channel says of the connection of its own that it must not make."""
 
 
 class SshFailed(RunFailed):
@@ -76,6 +81,11 @@ KNOWN = (
         f"Check user and identity_file, load a key that has a passphrase into ssh-agent, and {_LOG_IN}.",
     ),
     Known(
+        r"Session open refused by peer",
+        "It refuses to run commands",
+        "Ask the administrator of HOST for `MaxSessions` of at least 1 in sshd_config (10 is the default).",
+    ),
+    Known(
         r"administratively prohibited|stdio forwarding failed|channel 0: open failed: connect failed",
         "The jump host cannot reach it",
         "Check ProxyJump in the ssh configuration, and whether HOST is up.",
@@ -136,19 +146,20 @@ KNOWN = (
         "Ask the administrator of HOST for a login shell (now it is nologin), or set another user.",
     ),
     Known(
-        r"Session open refused by peer|channel \d+: open failed",
-        "It refuses to run commands",
-        "Ask the administrator of HOST for `MaxSessions` of at least 1 in sshd_config (10 is the default).",
-    ),
-    Known(
         r"base64: .*not found|base64: command not found",
         "It has no base64 on PATH",
         "Install coreutils (or busybox) on HOST.",
     ),
     Known(
-        r"subsystem request failed",
+        r"subsystem request failed|EOF during negotiation",
         "It has no SFTP",
         "Ask the administrator of HOST for `Subsystem sftp internal-sftp` in sshd_config.",
+    ),
+    Known(
+        r"Garbage packet|Received message too long|produces no output|Incompatible sftp",
+        "Its SFTP is disturbed",
+        "Keep the start-up files of the shell there (.bashrc) from printing where there is no terminal: "
+        "`[ -t 1 ] || return` at their top.",
     ),
     Known(
         r"unix_listener: .* too long|ControlSocket|ControlPath",
@@ -169,10 +180,24 @@ def explain(host: str, words: str, *, code: int | None = None) -> SshFailed:
     return failed(host, last, evidence, f"See what `ssh {host} true` says on this machine.")
 
 
+def channel_failure(host: str, words: str, code: int | None) -> SshFailed:
+    """The error for what a channel's ssh has said."""
+    return explain(host, _FALLING_BACK.sub("", words), code=code)
+
+
 def failed(host: str, reason: str, evidence: str, next_step: str) -> SshFailed:
     """The error in its usual form."""
     said = f"ssh says: {evidence}" if evidence else ""
     return SshFailed(f"ssh to {host} failed: {reason}", evidence=said, next_step=next_step)
+
+
+def could_not_start(host: str, error: OSError) -> SshFailed:
+    """The error for what the system here would not do: no process, no folder."""
+    return SshFailed(
+        f"ssh to {host} failed: ssh could not be started on this machine",
+        evidence=f"The system says: {error}.",
+        next_step="Look whether this machine has memory, processes, files and space in /tmp left.",
+    )
 
 
 def too_slow(host: str, what: str, timeout_s: float) -> SshTimeout:

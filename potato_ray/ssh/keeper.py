@@ -80,13 +80,21 @@ def _end(ssh: int) -> int:
     """End ssh and what it has started (ProxyJump, ProxyCommand); they are one process group."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         os.killpg(ssh, number)
-        ends_at = time.monotonic() + GRACE_S
-        while time.monotonic() < ends_at:
-            code = _code(ssh)
-            if code is not None:
-                return code
-            time.sleep(STEP_S)
+        code = _wait(ssh)
+        if code is not None:
+            return code
     return 128 + signal.SIGKILL
+
+
+def _wait(child: int) -> int | None:
+    """The exit code of a child, None if it does not end within the grace."""
+    ends_at = time.monotonic() + GRACE_S
+    while time.monotonic() < ends_at:
+        code = _code(child)
+        if code is not None:
+            return code
+        time.sleep(STEP_S)
+    return None
 
 
 def _code(ssh: int) -> int | None:

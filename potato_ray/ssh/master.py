@@ -18,9 +18,10 @@ from potato_ray.ssh import keeper
 from potato_ray.ssh.deadline import Deadline
 from potato_ray.ssh.destination import Destination
 from potato_ray.ssh.environment import ssh_environment
-from potato_ray.ssh.failures import SshFailed, explain, failed, too_slow
+from potato_ray.ssh.failures import SshFailed, could_not_start, explain, failed, too_slow
 from potato_ray.ssh.options import master_command, order
 from potato_ray.ssh.tail import Tail
+from potato_ray.ssh.version import options_of_its_version
 
 FOLDER_PREFIX = "pr-ssh-"
 CLOSE_TIMEOUT_S = 10.0
@@ -30,7 +31,10 @@ _WORDS_S = 1.0
 
 
 class Master:
-    """A connection that is logged in. Raises SshFailed where there is none to be had, Cancelled on `stop`."""
+    """A connection that is logged in; `extra` are options of ssh.
+
+    Raises SshFailed where there is none to be had, Cancelled as soon as `stop` says so.
+    """
 
     def __init__(
         self,
@@ -41,12 +45,14 @@ class Master:
         self.destination = destination
         self.ssh = _find_ssh(destination.host)
         self.environment = ssh_environment(os.environ)
-        # Short, since a socket's path has 107 bytes; private, since whoever opens the socket is logged in.
-        self._folder = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX, dir="/tmp"))
+        self._folder = _private_folder(destination.host)
         self.control_path = str(self._folder / "c")
         try:
             self._start(extra)
             self._wait_until_ready(stop)
+        except OSError as error:
+            self.close()
+            raise could_not_start(destination.host, error) from error
         except BaseException:
             self.close()
             raise
@@ -61,8 +67,10 @@ class Master:
         """What ssh has said so far."""
         return self._errors.text
 
-    def lost(self) -> SshFailed | None:
-        """Why there is no connection any more; None while there is one."""
+    def lost(self, wait_s: float = 0.0) -> SshFailed | None:
+        """Why there is no connection any more; None while there is one, and for so long from now on."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._keeper.wait(wait_s)
         if self.is_alive:
             return None
         self._errors.wait_for_end(_WORDS_S)
@@ -101,7 +109,8 @@ class Master:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _start(self, extra: Sequence[str]) -> None:
-        command = master_command(self.ssh, self.destination, self.control_path, extra)
+        options = [*extra, *options_of_its_version(self.ssh)]
+        command = master_command(self.ssh, self.destination, self.control_path, options)
         kept = [sys.executable, "-I", "-S", keeper.__file__, str(os.getpid()), str(self._folder), *command]
         self._keeper = subprocess.Popen(
             kept,
@@ -144,6 +153,14 @@ class Master:
             # The keeper was killed, so its ssh is nobody's child by now.
             with contextlib.suppress(SshFailed):
                 self.order("exit", timeout_s=CLOSE_TIMEOUT_S)
+
+
+def _private_folder(host: str) -> Path:
+    """Short, since a socket's path has 107 bytes; private, since whoever opens the socket is logged in."""
+    try:
+        return Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX, dir="/tmp"))
+    except OSError as error:
+        raise could_not_start(host, error) from error
 
 
 def _find_ssh(host: str) -> str:
