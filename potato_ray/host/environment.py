@@ -31,6 +31,8 @@ STEP_S = 120.0
 LOCK_EVERY_S = 0.2
 TAIL_LINES = 12
 LONGEST_LINE = 400
+_LEADING_ELSEWHERE = frozenset({"PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PYTHONHOME", "PYTHONPATH"})
+"""What a login shell may have set, and what would have pip install to another place."""
 _ASK_SITE = (
     "import json, site, sys; own = sys.prefix != sys.base_prefix; "
     "print(json.dumps(site.getsitepackages() if own else []))"
@@ -95,9 +97,8 @@ class _Build:
         self._timeout_s = float(request.get("build_timeout_s") or BUILD_S)
         self._ends_at = time.monotonic() + self._timeout_s
         self._environment = {
-            **os.environ,
+            **{name: value for name, value in os.environ.items() if name not in _LEADING_ELSEWHERE},
             **(request.get("env") or {}),
-            # The user's own settings must not lead pip elsewhere.
             "PIP_USER": "0",
             "PIP_NO_INPUT": "1",
             "PIP_DISABLE_PIP_VERSION_CHECK": "1",

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from potato_ray.agent.card_choice import with_card
+from potato_ray.agent.card_choice import check_cards, with_card
+from potato_ray.agent.launching import NotLaunched
 
 CARDS = [
     {"uuid": "GPU-1", "free_mb": 4000},
@@ -46,3 +47,26 @@ def test_what_the_server_has_chosen_stays() -> None:
 def test_whoever_started_the_agent_may_choose(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
     assert chosen(CARDS) is None
+
+
+NAMED = [{"name": "NVIDIA A100", **card} for card in CARDS]
+
+
+def test_a_chosen_card_whose_memory_is_taken_by_now_refuses_the_run() -> None:
+    with pytest.raises(NotLaunched) as refused:
+        check_cards({"limits": {"gpu_uuids": ["GPU-1"]}}, 8000.0, lambda: NAMED)
+    assert refused.value.failure.code == "no_gpu_free"
+    assert refused.value.failure.message.startswith("No GPU has 8000 MB free: NVIDIA A100")
+
+
+@pytest.mark.parametrize(("uuid", "least_mb"), [("GPU-2", 8000.0), ("GPU-3", 8000.0), ("GPU-1", None)])
+def test_a_card_with_enough_or_unknown_memory_or_that_was_pinned_is_taken(uuid: str, least_mb: Any) -> None:
+    check_cards({"limits": {"gpu_uuids": [uuid]}}, least_mb, lambda: NAMED)
+
+
+@pytest.mark.parametrize("uuids", [None, []])
+def test_without_a_chosen_card_none_is_looked_at(uuids: Any) -> None:
+    def look() -> list[dict[str, Any]]:
+        raise AssertionError
+
+    check_cards({"limits": {"gpu_uuids": uuids}}, 8000.0, look)

@@ -81,7 +81,9 @@ class Host:
         """The answer to a short request, once the code is there."""
         talk = self.ask(do, **request)
         self.send_code(talk)
-        return talk.line()
+        answer = talk.line()
+        talk.ended()
+        return answer
 
     @property
     def folder(self) -> Path:
