@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Callable
+from functools import partial
+from typing import Any, Callable
 
 from potato_ray.agent.apart import Interrupted, apart
 from potato_ray.agent.contact import Contact
@@ -60,6 +61,7 @@ class Delivery:
         self._in_vain = 0
         self._in_vain_since = 0.0
         self._told_twice_at: float | None = None
+        self._unanswered: dict[str, Any] | None = None
         self._waits = Patience(
             threading.Event(), first_s=self._timing.first_retry_s, longest_s=self._timing.longest_retry_s
         )
@@ -70,8 +72,7 @@ class Delivery:
             began_at = self._clock()
             try:
                 self._deliver()
-                self._voice.say("the end of the job has reached the server")
-                return DELIVERED
+                return self._delivered()
             except Interrupted:
                 pass
             except Exception as failure:  # noqa: BLE001 - whatever it is, it is tried again, for a while
@@ -90,7 +91,12 @@ class Delivery:
             self._upload()
         n_events = self._relay.confirmed if self._relay.full else self._n_events
         body = result_of(self._held, self._settings.host, n_events, self._voice.record())
+        self._unanswered = body
         self._send(lambda: self._contact.result(self._held, body))
+
+    def _delivered(self) -> str:
+        self._voice.say("the end of the job has reached the server")
+        return DELIVERED
 
     def _wait_for_events(self) -> None:
         """Until the server has all that it takes. Raises Interrupted; AgentError when nothing moves."""
@@ -152,6 +158,7 @@ class Delivery:
         """Do what a refusal asks for; always True."""
         if refused.status == 404 or (refused.status == 409 and refused.code == STALE):
             self._relay.over = self._relay.over or refused.message
+            self._unanswered = None
         elif refused.status == 409 and refused.code == GAP:
             next_seq = refused.body.get("next_seq")
             if isinstance(next_seq, int) and next_seq >= 0:
@@ -223,6 +230,8 @@ class Delivery:
     def _given_up(self) -> str | None:
         """How the delivery ends where there is no hope; None where there is."""
         if self._relay.over:
+            if self._was_taken():
+                return self._delivered()
             self._voice.say(f"the server has let go of this job: {self._relay.over}")
             return DROPPED
         if self._has_to_leave():
@@ -238,6 +247,19 @@ class Delivery:
             self._voice.say("the end of this job does not reach the server; it is given up")
             return DROPPED
         return None
+
+    def _was_taken(self) -> bool:
+        """Whether the server has the end already, and only its answer was lost: it gives the same again."""
+        body = self._unanswered
+        if body is None:
+            return False
+        contact = self._connect()
+        try:
+            work = partial(contact.result, self._held, body)
+            apart(work, self._has_to_leave, self._timing.look_every_s, contact.let_go)
+        except (AgentError, OSError, Interrupted):
+            return False
+        return True
 
     def _pause(self, seconds: float) -> None:
         deadline = self._clock() + seconds

@@ -14,8 +14,8 @@ from potato_ray.server.problems import Rejected
 
 TIMEOUT_S = 60.0
 """For a body that is read as a whole."""
-STALL_S = 30.0
-"""For a body in pieces: the longest time without one."""
+STALL_S = 60.0
+"""For a body in pieces: the longest time without one. TCP may take 40 s to go on after a cut of 20 s."""
 LEAST_BYTES_PER_S, JUDGED_AFTER_S = 1024.0, 60.0
 """For a body in pieces: slower than this, from so many seconds on, it is given up."""
 

@@ -403,6 +403,19 @@ def test_a_success_whose_run_is_over_when_it_is_told_again_keeps_its_model(
     assert (agent.folder().artifacts / "model.json").exists()
 
 
+def test_an_end_that_the_server_took_without_an_answer_is_told_again_where_the_run_is_over_by_then(
+    server: ProtocolServer, work: Work, tmp_path: Path
+) -> None:
+    told = offer(server, tmp_path)
+    server.order("result", LOST)
+    agent = work(timing={"first_retry_s": 5.0, "longest_retry_s": 5.0})
+    server.wait_for(lambda: told.results)
+    server.order("progress", (409, "stale_attempt"))
+    agent.join()
+    assert len(told.results) == 2
+    assert "the end of the job has reached the server" in agent.said.getvalue()
+
+
 def test_a_server_that_takes_no_more_events_ends_the_run_in_words(
     server: ProtocolServer, work: Work, tmp_path: Path
 ) -> None:

@@ -57,21 +57,20 @@ class Nat:
         with ThreadPoolExecutor(1, initializer=_enter, initargs=(name,)) as thread:
             return thread.submit(work).result(timeout=60.0)
 
-    def cut(self) -> None:
-        """Drop every packet between the two, without a word to either."""
-        self._router("iptables", "-I", "FORWARD", "1", "-j", "DROP")
-
-    def mend(self) -> None:
-        self._router("iptables", "-D", "FORWARD", "-j", "DROP")
+    def forget(self) -> None:
+        """The router forgets every connection, as at a restart: no packet finds its way back any more."""
+        for state in ("down", "up"):
+            _run("ip", "-n", self.router, "link", "set", "outer", state)
 
     @contextlib.contextmanager
-    def broken(self) -> Iterator[None]:
-        """The link is cut for the length of a `with` block."""
-        self.cut()
+    def resetting(self) -> Iterator[None]:
+        """The router ends every connection in which anybody says a word, for the length of a `with` block."""
+        rule = ("FORWARD", "-p", "tcp", "-j", "REJECT", "--reject-with", "tcp-reset")
+        self._router("iptables", "-I", *rule)
         try:
             yield
         finally:
-            self.mend()
+            self._router("iptables", "-D", *rule)
 
     def close(self) -> None:
         """Everything in it goes with the namespaces."""
@@ -89,7 +88,8 @@ class Nat:
         self._join(self.server, f"{SERVER}/24", "toward", "10.77.2.1/24", "outer")
         _run("ip", "-n", self.workstation, "route", "add", "default", "via", "10.77.1.1")
         self._router("sysctl", "-qw", "net.ipv4.ip_forward=1")
-        hidden = ("-s", "10.77.1.0/24", "-o", "outer", "-j", "MASQUERADE")
+        # Random ports: a connection that was forgotten is another one when it is seen again.
+        hidden = ("-s", "10.77.1.0/24", "-o", "outer", "-j", "MASQUERADE", "--random-fully")
         self._router("iptables", "-t", "nat", "-A", "POSTROUTING", *hidden)
         self._router("iptables", "-P", "FORWARD", "DROP")
         self._router("iptables", "-A", "FORWARD", "-i", "inner", "-o", "outer", "-j", "ACCEPT")

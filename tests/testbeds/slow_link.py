@@ -1,39 +1,24 @@
 """A slow line in place of the workstation's cable: delay, rate and loss, without the kernel's own netem.
 
-Two TUN devices, and between them this module as a program of its own, which hands the packets on when
-they are due. It is told `cut` and `mend` on its input, and ends, with its devices, at the end of that.
+It can be cut for a while, or at the very packet that carries a certain request or its answer: see
+packet_relay.py, the program that carries the packets.
 """
 
 from __future__ import annotations
 
-import argparse
-import ctypes
-import fcntl
-import os
-import random
 import select
-import struct
 import subprocess
 import sys
+import tempfile
 import time
-from collections import deque
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
+import packet_relay
 from nat import Nat
 from parts import missing
 
-READY = "ready"
-TUN = Path("/dev/net/tun")
 TIMEOUT_S = 20.0
-QUEUE_S = 0.4
-"""What waits longer for the line than this is dropped, as routers do."""
-CLONE_NEWNET = 0x40000000
-TUNSETIFF = 0x400454CA
-IFF_TUN_WITHOUT_HEADER = 0x1001
-PACKET_BYTES = 65536
-PACKETS_AT_ONCE = 64
 
 
 class SlowLink:
@@ -44,16 +29,19 @@ class SlowLink:
 
     def __init__(self, nat: Nat, *, delay_ms: float, rate_mbit: float, loss: float = 0.0) -> None:
         self._nat = nat
+        self._rate_mbit = rate_mbit
+        self._forgotten = 0
         self._line = ("--delay-ms", str(delay_ms), "--rate-mbit", str(rate_mbit), "--loss", str(loss))
 
     def __enter__(self) -> SlowLink:
-        if not TUN.exists():
-            missing(f"there is no {TUN}")
+        if not Path(packet_relay.TUN).exists():
+            missing(f"there is no {packet_relay.TUN}")
         nat = self._nat
         _ip(nat.workstation, "link", "del", "toward")
         ends = (nat.workstation, "toward", nat.router, "inner")
+        self._record = tempfile.NamedTemporaryFile("r")
         self._relay = subprocess.Popen(
-            [sys.executable, __file__, *ends, *self._line],
+            [sys.executable, packet_relay.__file__, *ends, *self._line, "--record", self._record.name],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -78,6 +66,36 @@ class SlowLink:
     def mend(self) -> None:
         self._tell("mend")
 
+    def set_rate(self, mbit: float | None = None) -> None:
+        """Carry so much from now on, in each direction; None: as much as in the beginning."""
+        self._tell(f"rate {self._rate_mbit if mbit is None else mbit}")
+
+    def restore(self) -> None:
+        """Whole again, of its first rate, with no cut ahead, and nothing on record."""
+        self.set_rate()
+        self.mend()
+        self._forgotten += len(self.record())
+
+    def cut_at(self, what: str, path: str) -> None:
+        """Cut at the next request whose path has `path` in it, or at the answer to one.
+
+        A "request" or an "answer" is the first that is lost, without a word. "reset" is an answer in whose
+        place the connection ends, so that TCP cannot send it again.
+        """
+        self._tell(f"cut-at {what} {path}")
+
+    def wait_until_cut(self) -> None:
+        """Wait until what `cut_at` was told has come about."""
+        deadline = time.monotonic() + TIMEOUT_S
+        while packet_relay.CUT not in self.record():
+            assert time.monotonic() < deadline, f"it never came to that: {self.record()}"
+            time.sleep(0.02)
+
+    def record(self) -> list[str]:
+        """The requests so far, METHOD PATH RANGE each, and `cut` where `cut_at` came about."""
+        self._record.seek(0)
+        return self._record.read().splitlines()[self._forgotten :]
+
     def close(self) -> None:
         """End the relay; there is no cable afterwards."""
         try:
@@ -85,16 +103,17 @@ class SlowLink:
         except subprocess.TimeoutExpired:
             self._relay.kill()
             self._relay.communicate()
+        self._record.close()
 
-    def _tell(self, word: str) -> None:
+    def _tell(self, order: str) -> None:
         assert self._relay.stdin is not None
-        self._relay.stdin.write(word + "\n")
+        self._relay.stdin.write(order + "\n")
         self._relay.stdin.flush()
 
     def _wait_until_ready(self) -> None:
         out = self._relay.stdout
         assert out is not None
-        if not select.select([out], [], [], TIMEOUT_S)[0] or out.readline().strip() != READY:
+        if not select.select([out], [], [], TIMEOUT_S)[0] or out.readline().strip() != packet_relay.READY:
             missing("there can be no TUN devices in network namespaces here")
 
     def _give_addresses(self) -> None:
@@ -110,91 +129,3 @@ class SlowLink:
 
 def _ip(name: str, *command: str) -> None:
     subprocess.run(["ip", "-n", name, *command], capture_output=True, check=True, timeout=TIMEOUT_S)
-
-
-@dataclass
-class Direction:
-    """The packets from one device to the other. Times are seconds of the monotonic clock."""
-
-    source: int
-    target: int
-    delay_s: float
-    bytes_per_s: float
-    loss: float
-    waiting: deque[tuple[float, bytes]] = field(default_factory=deque)
-    free_at: float = 0.0
-
-    def take(self, is_cut: bool) -> None:
-        """Read what has come; each packet is due once the line has carried it."""
-        for _ in range(PACKETS_AT_ONCE):
-            try:
-                packet = os.read(self.source, PACKET_BYTES)
-            except OSError:
-                return  # there is no more, or the device is down
-            if not is_cut and random.random() >= self.loss:
-                self._send(packet)
-
-    def hand_on(self, is_cut: bool) -> None:
-        """Write what is due."""
-        while self.waiting and self.waiting[0][0] <= time.monotonic():
-            _, packet = self.waiting.popleft()
-            try:
-                if not is_cut:
-                    os.write(self.target, packet)
-            except OSError:
-                pass  # the device is down, or full: the packet is lost
-
-    def _send(self, packet: bytes) -> None:
-        now = time.monotonic()
-        if self.free_at - now <= QUEUE_S:
-            self.free_at = max(self.free_at, now) + len(packet) / self.bytes_per_s
-            self.waiting.append((self.free_at + self.delay_s, packet))
-
-
-def relay(devices: list[int], delay_s: float, bytes_per_s: float, loss: float) -> None:
-    """Hand packets on until the input ends."""
-    orders, is_cut = sys.stdin.fileno(), False
-    ways = [
-        Direction(source, target, delay_s, bytes_per_s, loss) for source, target in (devices, devices[::-1])
-    ]
-    while True:
-        for way in ways:
-            way.hand_on(is_cut)
-        due = min((way.waiting[0][0] for way in ways if way.waiting), default=time.monotonic() + 1.0)
-        readable, _, _ = select.select([orders, *devices], [], [], max(0.0, due - time.monotonic()))
-        if orders in readable:
-            order = os.read(orders, 100).decode()
-            if not order:
-                return
-            is_cut = order.split()[-1] == "cut"
-        for way in ways:
-            if way.source in readable:
-                way.take(is_cut)
-
-
-def _tun(name: str, device: str) -> int:
-    """A TUN device in a namespace. This process stays in that namespace."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    namespace = os.open(f"/run/netns/{name}", os.O_RDONLY)
-    if libc.setns(namespace, CLONE_NEWNET):
-        raise OSError(ctypes.get_errno(), f"setns {name}")
-    os.close(namespace)
-    descriptor = os.open(TUN, os.O_RDWR | os.O_NONBLOCK)
-    fcntl.ioctl(descriptor, TUNSETIFF, struct.pack("16sH14x", device.encode(), IFF_TUN_WITHOUT_HEADER))
-    return descriptor
-
-
-def _main() -> None:
-    parser = argparse.ArgumentParser()
-    for name in ("first", "first_device", "second", "second_device"):
-        parser.add_argument(name)
-    for name in ("--delay-ms", "--rate-mbit", "--loss"):
-        parser.add_argument(name, type=float, required=True)
-    told = parser.parse_args()
-    devices = [_tun(told.first, told.first_device), _tun(told.second, told.second_device)]
-    print(READY, flush=True)  # noqa: T201 - heard by the test
-    relay(devices, told.delay_ms / 1000, told.rate_mbit * 1e6 / 8, told.loss)
-
-
-if __name__ == "__main__":
-    _main()
