@@ -45,8 +45,12 @@ def _wake_on(*numbers: int) -> int:
 
 def _start(command: list[str]) -> int:
     """ssh as a child: its own session, no terminal to ask at, no input."""
+    reading, writing = os.pipe()
     pid = os.fork()
     if pid:
+        os.close(writing)
+        os.read(reading, 1)  # ends when the child has become ssh, and thus is a group that can be ended
+        os.close(reading)
         return pid
     try:
         os.setsid()

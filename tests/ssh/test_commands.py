@@ -73,6 +73,11 @@ def test_what_a_command_leaves_running_does_not_hold_up_its_answer(connection: C
     assert time.monotonic() - began < 10
 
 
+def test_what_a_command_detaches_lives_on(connection: Connection) -> None:
+    answer = connection.run("setsid sleep 60 > /dev/null 2>&1 < /dev/null & echo $!", timeout_s=20)
+    assert connection.run(f"kill {int(answer.text)} && echo lived", timeout_s=20).out == b"lived\n"
+
+
 def test_a_command_that_never_answers_is_given_up(connection: Connection) -> None:
     with pytest.raises(SshTimeout, match=r"^ssh to gpubox failed: A command did not end within 5 s") as late:
         connection.run("sleep 60", timeout_s=5)

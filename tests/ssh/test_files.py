@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -36,18 +39,25 @@ def test_a_command_and_files_share_one_login(host: Sshd, connection: Connection)
 
 
 def test_a_host_that_falls_silent_is_given_up_and_closing_does_not_wait_again(
-    connection: Connection, tmp_path: Path
+    sshd_with: Callable[..., Sshd], tmp_path: Path
 ) -> None:
-    files = connection.sftp(stall_s=1.0)
-    try:
-        connection_sock = files.sock
-        connection_sock.pipes.step = lambda *_: (0, False)  # nothing moves any more
-        with pytest.raises(TimeoutError, match="the host sent nothing for 1 s"):
-            files.stat("/etc/passwd")
-        with pytest.raises(TimeoutError, match="the host sent nothing for 1 s"):
-            files.stat("/etc/passwd")
-    finally:
-        files.close()
+    sshd = sshd_with()
+    with Connection.open(Destination("gpubox")) as connection, connection.sftp(stall_s=5.0) as files:
+        opened = files.open("/etc/passwd")
+        stopped = list(sshd.processes)
+        for pid in stopped:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            with pytest.raises(TimeoutError, match="the host sent nothing for 5 s"):
+                opened.read()
+            began = time.monotonic()
+            with pytest.raises(TimeoutError, match="the host sent nothing for 5 s"):
+                files.stat("/etc/passwd")
+            opened.close()
+            assert time.monotonic() - began < 4
+        finally:
+            for pid in stopped:
+                os.kill(pid, signal.SIGCONT)
 
 
 def test_files_over_a_connection_that_has_ended_fail_at_once(connection: Connection) -> None:
