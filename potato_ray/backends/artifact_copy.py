@@ -105,15 +105,15 @@ class ArtifactCopy:
         self._early.clear()
         announced = self._list(stream)
         self._check_space(announced.n_missing_bytes)
-        done = 0
-        self.told(done, announced.n_bytes)
+        done, of_bytes = 0, announced.n_bytes
+        self.told(done, of_bytes)
         for file in announced.files:
-            self._receive_file(stream, file, done, announced.n_bytes)
+            self._receive_file(stream, file, done, of_bytes)
             done += file.n_bytes
         shutil.rmtree(self.folder / PARTS, ignore_errors=True)
         # Once, before they are removed over there: for each of thousands of small files it would take long.
         os.sync()
-        return Copied(len(announced.files), announced.n_bytes, announced.left, announced.skipped)
+        return Copied(len(announced.files), of_bytes, announced.left, announced.skipped)
 
     def _list(self, stream: ByteStream) -> ArtifactList:
         line = self._line(stream, _MOST_LIST_BYTES, "the list of the files")

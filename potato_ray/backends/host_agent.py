@@ -21,7 +21,7 @@ from potato_ray.backends.accompanied import Talk
 from potato_ray.backends.artifact_copy import ArtifactCopy, Copied
 from potato_ray.backends.base import Job
 from potato_ray.backends.grants import Means
-from potato_ray.backends.host_dialogue import Bytes, Dialogue
+from potato_ray.backends.host_dialogue import Bytes, Dialogue, HostRefused
 from potato_ray.backends.host_report import HostReport
 from potato_ray.backends.remote_note import RemoteNote, read_note, write_note
 from potato_ray.backends.ssh_settings import SshSettings
@@ -36,6 +36,9 @@ CODE_S: Final = 240.0
 ENVIRONMENT_S: Final = 2000.0
 """Between two lines of pip, and for another run that builds the same environment first."""
 ANSWER_S: Final = 60.0
+ANOTHER_S: Final = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
+"""Pauses, while another agent for the same run is said to be there and cannot be found yet."""
+AGENT_LIVES: Final = "agent_lives"
 LOG_S: Final = 20.0
 LOG_BYTES: Final = 1 << 18
 MIN_DISK_MB: Final = 50
@@ -109,9 +112,25 @@ class HostAgent:
 
     def attach(self, talk: Talk) -> None:
         """Find the agent on the host that we are connected to, or start it. Raises as `open` does."""
-        if self.note is not None and not self.note.cleared and self._found(talk):
+        if self.note is not None and self._found(talk):
             return
+        for pause_s in ANOTHER_S:
+            if self._started(talk):
+                return
+            talk.wait(pause_s)
+            if self._found(talk):
+                return
         self._start(talk)
+
+    def _started(self, talk: Talk) -> bool:
+        """Start it; False where whoever followed the run before us has done so a moment ago."""
+        try:
+            self._start(talk)
+        except HostRefused as refused:
+            if refused.host_code != AGENT_LIVES:
+                raise
+            return False
+        return True
 
     def has_ended(self) -> bool:
         """Whether the agent is known to have ended; asks the host where we do not hold its channel."""

@@ -26,6 +26,12 @@ _CODES: Final = {
 """Which of a run's error codes stands for what the program says; backend_failed for all others."""
 
 
+class HostRefused(RunFailed):
+    """The program on the host says why it cannot do what it was asked for; `host_code` is its own code."""
+
+    host_code = ""
+
+
 class Dialogue:
     """One request to the host; closed at the end of a `with` block. `said` hears lines of a log.
 
@@ -61,7 +67,7 @@ class Dialogue:
     def hear(self, key: str, timeout_s: float) -> Any:
         """What stands under `key` in the next line that is no log. `timeout_s` is for each line.
 
-        Raises RunFailed for an error that the host tells, SshFailed where nothing of ours comes.
+        Raises HostRefused for an error that the host tells, SshFailed where nothing of ours comes.
         """
         while True:
             body = self._line(timeout_s)
@@ -103,16 +109,18 @@ def one_answer(
         return dialogue.hear(key, timeout_s)
 
 
-def _told(error: Any, host: str) -> RunFailed:
+def _told(error: Any, host: str) -> HostRefused:
     parts = error if isinstance(error, dict) else {}
     code = str(parts.get("code") or "")
     message = str(parts.get("message") or f"Something went wrong on {host}")
-    return RunFailed(
+    refused = HostRefused(
         message if message.endswith(".") else f"{message}.",
         code=_CODES.get(code, "backend_failed"),
         evidence=str(parts.get("evidence") or ""),
         next_step=str(parts.get("next_step") or "Look at the machine, then start the run again."),
     )
+    refused.host_code = code
+    return refused
 
 
 class Bytes:

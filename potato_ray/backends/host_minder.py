@@ -71,6 +71,8 @@ class HostMinder:
                 self.gone = failure
 
     def _look(self) -> None:
+        if self._is_over():
+            return
         if not self._agent.is_connected:
             self._connect_again()
         elif self._is_time_to_ask() and self._agent.has_ended() and not self._ends_well():

@@ -91,9 +91,12 @@ class SshRun:
     # --- the work -----------------------------------------------------------------------------------
 
     def _worked(self) -> Outcome:
-        is_new = self._agent.note is None
+        note = self._agent.note
+        if note is not None and note.cleared and not self._mirror.result.exists():
+            return _failed(_gone(self._agent.host))
         try:
-            self._accompanied(self._agent.open if is_new else self._open_again)
+            if not self._mirror.result.exists():
+                self._accompanied(self._agent.open if note is None else self._open_again)
         except PotatoRayError as failure:
             return _failed(failure)
         return self._followed()
@@ -137,7 +140,9 @@ class SshRun:
     def _left_behind(self, outcome: Outcome) -> Outcome:
         """The outcome, with the model at home and nothing left on the host, as far as that can be done."""
         keep = self._settings.keep_remote
-        if outcome.status in ("success", "cancelled") and self._mirror.result.exists():
+        note = self._agent.note
+        is_there = note is not None and not note.cleared
+        if is_there and outcome.status in ("success", "cancelled") and self._mirror.result.exists():
             try:
                 outcome, stays = self._accompanied(lambda talk: self._copied(outcome, talk))
             except Stopped as stopped:
@@ -195,13 +200,22 @@ class SshRun:
         try:
             if outcome.status != "success" and not self._mirror.agent_log.exists():
                 self._agent.fetch_log(self._mirror.agent_log)
-            if self._agent.note is None:
-                return  # nothing was begun over there
+            note = self._agent.note
+            if note is None or note.cleared:
+                return  # there is nothing over there
             if not self._agent.is_connected:
                 self._agent.connect(talk)
             self._agent.clear_up(talk, keep=keep)
         except (PotatoRayError, OSError) as failure:
             talk.log(f"{self._agent.host} could not be cleared up: {failure}", "warning")
+
+
+def _gone(host: str) -> PotatoRayError:
+    return PotatoRayError(
+        f"The run was cleared up on {host} before its end had come here.",
+        code="backend_failed",
+        next_step="Start the run again.",
+    )
 
 
 def _failed(failure: PotatoRayError) -> Outcome:

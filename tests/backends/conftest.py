@@ -16,6 +16,7 @@ import fake_nvidia_smi
 from agent_place import AgentSite, agent_site
 from contract_places import FREE_MB, GIVING, KEEPING, PLACES, ContractPlace, MakeJob
 from smi_zoo import recorded
+from ssh_place import SshSite, ssh_site
 
 from potato_ray.backends.base import Backend, Job
 from potato_ray.backends.gpus import Listing, list_cards
@@ -43,6 +44,13 @@ def smi_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentSite]:
     """A server and an agent of it, for all tests of a module."""
     with agent_site(tmp_path_factory.mktemp("agent")) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshSite]:
+    """A host behind an sshd, for all tests of a module."""
+    with ssh_site(tmp_path_factory.mktemp("host")) as made:
         yield made
 
 

@@ -18,6 +18,7 @@ import pytest
 from agent_place import WITHOUT_TOKEN, AgentSite
 from fake_backend import FakeBackend, FakeMachine
 from job_making import make_job
+from ssh_place import SshSite
 
 from potato_ray.backends.base import Backend, Job
 from potato_ray.backends.gpus import Card
@@ -37,6 +38,8 @@ class ContractPlace(Protocol):
     """Whether the backend chooses a run's GPU, so that no two runs share one."""
     device: str = "cuda"
     """The kind of device that a run gets where there are GPUs."""
+    is_seen_alone: bool = True
+    """Whether it is known that a job is gone while nobody follows it."""
     gone_meanwhile: tuple[str, str] = ("interrupted", "")
     """Status and error code of a run that was gone when somebody came to follow it."""
 
@@ -144,10 +147,42 @@ class AgentPlace(ContractPlace):
         self.site.clear_up(job)
 
 
+class SshPlace(ContractPlace):
+    """A host that is logged in to: a real sshd, a real agent, and the server's socket for agents."""
+
+    is_seen_alone = False  # the connection goes with the follower
+    gone_meanwhile = ("error", "killed")  # the agent tells it to the next one
+
+    def __init__(self, request: pytest.FixtureRequest) -> None:
+        self.site: SshSite = request.getfixturevalue("host")
+
+    def backend(self) -> Backend:
+        return self.site.backend()
+
+    def unfit(self) -> Backend:
+        return self.site.backend(python="/nonexistent/python")
+
+    def have_cards(self, free_mb: Sequence[int]) -> list[str]:
+        return self.site.have_cards(free_mb)
+
+    def make_job(self, folder: Path, play: str) -> Job:
+        return self.site.make_job(play)
+
+    def let_go(self, job: Job) -> None:
+        self.site.let_go(job)
+
+    def lose(self, folder: Path) -> None:
+        self.site.lose(folder.name)
+
+    def clear_up(self, job: Job) -> None:
+        self.site.clear_up(job)
+
+
 PLACES: dict[str, type[ContractPlace]] = {
     "fake": FakePlace,
     "local": LocalPlace,
     "agent": AgentPlace,
+    "ssh": SshPlace,
 }
 GIVING = [name for name, kind in PLACES.items() if kind.gives_gpus]
 """The places that choose a run's GPU; KEEPING are the others."""

@@ -223,11 +223,12 @@ def test_a_run_that_was_gone_when_somebody_came_to_follow_it_ends_as_its_place_h
     job, heard = new_job("wait"), Listener(lose_after_five)
     left_by(backend, job, heard)
     place.lose(job.folder)
-    assert is_gone(backend, job.folder)
+    assert is_gone(backend, job.folder) is place.is_seen_alone
     for _ in range(2):
         outcome = place.backend().execute(replace(job, first_seq=len(heard.events)), Listener())
         assert (outcome.status, outcome.error_code) == place.gone_meanwhile
         assert explains_itself(outcome)
+    assert is_gone(backend, job.folder)
 
 
 def test_a_run_that_is_gone_while_it_is_followed_was_killed(
