@@ -37,7 +37,7 @@ def answer(channel: Channel, marked: MarkedScript, given: bytes, deadline: Deadl
     buffer = channel.pipes.buffer
     code = int(buffer[at + len(marked.end) : buffer.index(b"\n", at + len(marked.end))])
     channel.pipes.errors.wait_for(marked.end_mark, _END_S)
-    return Answer(code, bytes(buffer[:at]), channel.err_tail.rpartition(marked.end.decode())[0])
+    return Answer(code, bytes(buffer[:at]), channel.err_tail.partition(marked.end.decode())[0])
 
 
 def _exchange(channel: Channel, end: bytes, given: bytes, deadline: Deadline) -> int | None:

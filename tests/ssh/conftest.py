@@ -11,8 +11,6 @@ from sshd import Account, Accounts, Sshd, own_account
 
 from potato_ray.ssh import Connection, Destination
 
-SHELLS = ("bash", "dash", "zsh", "tcsh", "bsd-csh", "fish")
-
 
 @pytest.fixture(scope="session")
 def accounts() -> Iterator[Accounts]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from refusals import new_key, refused
 from sshd import Sshd
-from test_refused_logins import new_key, refused
 
 from potato_ray.ssh import Connection, Destination
 

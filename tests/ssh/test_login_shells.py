@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from conftest import SHELLS
-from sshd import Account, Accounts, Sshd
+from sshd import SHELLS, Account, Accounts, Sshd
 
 from potato_ray.ssh import Connection, Destination, SshFailed, SshTimeout
 
@@ -77,6 +76,23 @@ def test_what_a_start_up_file_prints_is_not_the_answer(noisy: Callable[[str], No
         with connection.start("echo line") as channel:
             channel.wait_for_sentinel(30)
             assert channel.read_line(30) == b"line"
+
+
+def test_a_banner_and_the_file_that_sshd_runs_itself_are_not_the_answer(
+    bash: Account, sshd_with: Callable[..., Sshd]
+) -> None:
+    (bash.home / "banner").write_text("Permission denied to all but members of the lab\n")
+    (bash.home / ".ssh").mkdir(exist_ok=True)
+    (bash.home / ".ssh" / "rc").write_text("echo from rc\n")
+    sshd = sshd_with([bash], extra=f"Banner {bash.home}/banner\n")
+    with Connection.open(Destination("gpubox")) as connection:
+        answer = connection.run("echo answer", timeout_s=30)
+        assert (answer.out, answer.err) == (b"answer\n", "")
+    sshd.rewrite("AuthorizedKeysFile ", "AuthorizedKeysFile none # ")
+    with pytest.raises(SshFailed, match="failed: Permission denied") as failure:
+        Connection.open(Destination("gpubox"))
+    assert failure.value.evidence.endswith("Permission denied (publickey).")
+    (bash.home / ".ssh" / "rc").unlink()
 
 
 @pytest.mark.parametrize("eater", ["read x", "read x; read y", "head -n 1 > /dev/null"])

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from nat import SERVER, Nat
-from sshd import Sshd, descendants, is_running
+from sshd import Accounts, Sshd, descendants, is_running
 
 from potato_ray.ssh import Connection, Destination, SshFailed
 
@@ -177,6 +177,23 @@ def test_a_command_lives_on_without_a_signal_when_the_client_goes(host: Sshd, tm
         channel.close()
     assert eventually((tmp_path / "end").exists)
     assert not (tmp_path / "trap").exists()
+
+
+def test_a_session_that_is_killed_ends_the_connection_and_a_killed_monitor_does_not(
+    sshd_with: Callable[..., Sshd], accounts: Accounts
+) -> None:
+    sshd = sshd_with([accounts.with_shell("bash")])
+    with Connection.open(Destination("gpubox")) as connection, connection.start("exec cat") as channel:
+        channel.wait_for_sentinel(30)
+        monitor, session, *_ = sshd.processes
+        os.kill(monitor, signal.SIGKILL)
+        channel.send(b"goes on\n", 20)
+        assert channel.read_line(20) == b"goes on"
+        os.kill(session, signal.SIGKILL)
+        assert channel.read(1, 30) == b""
+        assert channel.why_ended().message == (
+            "ssh to gpubox failed: The connection was closed from over there"
+        )
 
 
 @pytest.fixture

@@ -26,6 +26,8 @@ from parts import missing, need_command
 TIMEOUT_S = 20.0
 SSHD = "/usr/sbin/sshd"
 ALIAS = "gpubox"
+SHELLS = ("bash", "dash", "zsh", "tcsh", "bsd-csh", "fish")
+"""Login shells that a host may have."""
 BASE = """\
 Port {port}
 ListenAddress {address}
@@ -65,19 +67,14 @@ class Accounts:
     ) -> None:
         for account in self._made.values():
             end_processes_of(account)
-            subprocess.run(
-                ["userdel", "--force", "--remove", account.name],
-                capture_output=True,
-                check=False,
-                timeout=TIMEOUT_S,
-            )
+            _run_in_turn("userdel", "--force", "--remove", account.name)
 
     def with_shell(self, shell: str) -> Account:
         """The account whose login shell is that command. Root alone can have one."""
         if shell not in self._made:
             if os.geteuid():
                 missing("another account needs root")
-            self._made[shell] = _add_account(shutil.which(shell) or need_command(shell))
+            self._made[shell] = _add_account(shell if shell.startswith("/") else need_command(shell))
         return self._made[shell]
 
 
@@ -214,6 +211,10 @@ Host {name}
             Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
         names = " ".join(account.name for account in self.accounts)
         base = BASE.format(port=self.port, address=self.address, folder=self.folder, users=names)
+        if self.accounts == [own_account()]:
+            # His own start-up files are not what is tested.
+            (self.folder / "home").mkdir()
+            base += f"SetEnv HOME={self.folder}/home\n"
         (self.folder / "sshd_config").write_text(base + self._extra)
         kind, key, *_ = (self.folder / "host_ed25519.pub").read_text().split()
         (self.folder / "known_hosts").write_text(f"[{self.address}]:{self.port} {kind} {key}\n")
@@ -276,11 +277,24 @@ def is_running(pid: int) -> bool:
 
 def _add_account(shell: str) -> Account:
     name = f"prt{secrets.token_hex(3)}"
-    _run("useradd", "--create-home", "--shell", shell, name)
+    _run_in_turn("useradd", "--create-home", "--shell", shell, name)
     # A new account is locked, and sshd lets nobody into one that is.
-    _run("usermod", "--password", "*", name)
+    _run_in_turn("usermod", "--password", "*", name)
     home = Path("/home") / name
     return Account(name, home, home.stat().st_uid)
+
+
+def _run_in_turn(*command: str) -> None:
+    """Change the accounts; another test process may be at it, and then it is refused."""
+    ends_at = time.monotonic() + TIMEOUT_S
+    while True:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
+        if "cannot lock" not in done.stderr or time.monotonic() > ends_at:
+            break
+        time.sleep(0.1)
+    # userdel says so, too, of what is left of a mailbox that never was.
+    if done.returncode and "mail spool" not in done.stderr:
+        raise RuntimeError(f"{command}: {done.stderr}")
 
 
 def _free_port() -> int:
