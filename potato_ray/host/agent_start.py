@@ -16,7 +16,7 @@ import os
 import select
 import signal
 import threading
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Callable, Mapping, Sequence, TextIO
 
@@ -105,36 +105,27 @@ def _with_socket(request: Mapping[str, Any], folder: RunFolder, workdir: HostWor
         remove_socket_folder(before.socket)
     socket = str(make_socket_folder() / SOCKET)
     try:
+        process = identify(os.getpid())
+        assert process is not None  # noqa: S101 - it is ourselves
+        note = AgentNote(process, socket)
+        folder.write_note(note)
         say({"ready": {"socket": socket, "python": request["python"]}})
         secrets = Secrets.read()
         workdir.lease = secrets.lease
-        return _as_agent(request, secrets, folder, workdir, socket)
+        return _as_agent(request, secrets, folder, workdir, note)
     finally:
         remove_socket_folder(socket)
 
 
 def _as_agent(
-    request: Mapping[str, Any], secrets: Secrets, folder: RunFolder, workdir: HostWorkdir, socket: str
+    request: Mapping[str, Any], secrets: Secrets, folder: RunFolder, workdir: HostWorkdir, note: AgentNote
 ) -> int:
     stop = _install_signals()
-    process = identify(os.getpid())
-    assert process is not None  # noqa: S101 - it is ourselves
-    folder.write_note(AgentNote(process, socket))
     for descriptor in (1, 2):
         os.set_blocking(descriptor, False)  # a reader that hangs holds up nothing
     with folder.log.open("a", encoding="utf-8") as log:
         voice = Voice(_Log(log))
-        _tell(
-            {
-                "agent": {
-                    "pid": process.pid,
-                    "start_ticks": process.start_ticks,
-                    "host": process.host,
-                    "socket": socket,
-                    "log": str(folder.log),
-                }
-            }
-        )
+        _tell({"agent": {**asdict(note.process), "socket": note.socket, "log": str(folder.log)}})
         _notice_end_of_input(lambda: voice.say("the connection was dropped; the run goes on"))
         return _run(request, secrets, folder, workdir, stop, voice)
 

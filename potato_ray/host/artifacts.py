@@ -35,15 +35,20 @@ class _File(NamedTuple):
 
 
 def send_artifacts(request: Mapping[str, Any]) -> int:
-    """Send them. `max_artifact_mb`: larger files are `left`; `without`: paths that are not sent.
+    """Send them, without the predictions. `max_artifact_mb`: larger files are `left`.
 
     `skipped`: [{"path", "why"}] of what is no plain file, or has a name that cannot be one elsewhere.
     """
-    root = RunFolder.of(request).job.artifacts
+    folder = RunFolder.of(request).job
+    root = folder.artifacts
     most_bytes = float(request.get("max_artifact_mb") or 2048) * MB
     skipped: list[dict[str, Any]] = []
-    without = frozenset(request.get("without") or ())
-    found = [each for each in _files(root, skipped) if each.path not in without][:MOST_FILES]
+    found = [each for each in _files(root, skipped) if each.where != folder.predictions]
+    if len(found) > MOST_FILES:
+        skipped.append(
+            {"path": f"{len(found) - MOST_FILES} files", "why": f"are beyond the first {MOST_FILES}"}
+        )
+        del found[MOST_FILES:]
     sent = [each for each in found if each.n_bytes <= most_bytes]
     have = request.get("have") or {}
     offsets = {each.path: _offset(have.get(key_of(each.path)), each.n_bytes) for each in sent}

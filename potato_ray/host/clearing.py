@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shutil
+import socket
 import time
 from typing import Any, Mapping, Sequence
 
-from potato_ray.host.run_folder import RunFolder, remove_socket_folder
+from potato_ray.host.run_folder import AgentNote, RunFolder, remove_socket_folder
 from potato_ray.host.talk import say
 from potato_ray.job.folder import ProcessId
 from potato_ray.job.follow import Follower
@@ -31,9 +32,16 @@ def clear_up(request: Mapping[str, Any]) -> int:
     left = _end_marked(folder, str(request["run_id"]), int(request["attempt"]))
     if note is not None:
         remove_socket_folder(note.socket)
-    problem = "" if request.get("keep") else _remove(folder)
+    problem = _elsewhere(note) or ("" if request.get("keep") else _remove(folder))
     say({"cleared": {"killed": killed, "left": left, "problem": problem}})
     return 0
+
+
+def _elsewhere(note: AgentNote | None) -> str:
+    """What keeps a run's folder where it is: an agent of which this machine cannot know whether it lives."""
+    if note is None or note.process.host == socket.gethostname():
+        return ""
+    return f"its agent was started on {note.process.host}, and this is {socket.gethostname()}"
 
 
 def _end(processes: Sequence[ProcessId], wait_s: float) -> list[int]:

@@ -55,12 +55,9 @@ def _do(request: dict[str, Any]) -> int:
         say({"facts": facts(request, is_whole(code_folder(request)))})
         return 0
 
-    def tell(has_code: bool) -> None:
-        told = facts(request, has_code)
-        check_free(request, told["free_disk_mb"])
-        say({"facts": told})
-
-    root = bring_code(request, tell)
+    told = facts(request, False)
+    check_free(request, told["free_disk_mb"])
+    root = bring_code(request, lambda has_code: say({"facts": {**told, "has_code": has_code}}))
     # From here on it is that code which works; what the command itself brought has done its part.
     sys.path.insert(0, str(root))
     from potato_ray.host.actions import perform

@@ -12,12 +12,21 @@ from potato_ray.shipping.sources import host_sources
 from potato_ray.shipping.tar_writing import write_tar
 
 
-@lru_cache(maxsize=8)
 def host_archive(state_dir: Path) -> Packed:
-    """The archive of the present code, made once a process at `<state_dir>/code/<sha256>.tar.gz`.
+    """The archive of the present code, at `<state_dir>/code/<sha256>.tar.gz`; made where it is missing.
 
     A job that names its sha256 as its code finds it on the host, and fetches nothing. Raises OSError.
     """
+    known = _made(state_dir)
+    if known.path.is_file():
+        return known
+    _made.cache_clear()
+    return _made(state_dir)
+
+
+@lru_cache(maxsize=8)
+def _made(state_dir: Path) -> Packed:
+    """Once a process: a server that runs ships the code that it was started with."""
     folder = private_folder(state_dir / FOLDER)
     packed = pack_into(folder, _write, lambda digest: f"{digest}{SUFFIX}")
     forget_old(folder)

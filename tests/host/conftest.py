@@ -9,13 +9,10 @@ from host_talk import Host
 from parts import need_python38
 from protocol_server import ProtocolServer
 
-from potato_ray.shipping.host_archive import host_archive
-
 
 @pytest.fixture(params=["python38", "python311"])
 def host(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Host]:
     """A host under the oldest Python that it may have, and under our own."""
-    host_archive.cache_clear()
     there = Host(tmp_path, need_python38() if request.param == "python38" else sys.executable)
     yield there
     there.close()
@@ -24,7 +21,6 @@ def host(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Host]:
 @pytest.fixture
 def one_host(tmp_path: Path) -> Iterator[Host]:
     """A host for what does not depend on its Python."""
-    host_archive.cache_clear()
     there = Host(tmp_path, need_python38())
     yield there
     there.close()

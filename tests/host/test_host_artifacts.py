@@ -142,7 +142,7 @@ def test_a_name_in_bytes_that_are_no_text_is_skipped(one_host, artifacts, tmp_pa
 
 def test_predictions_are_not_sent_a_second_time(one_host, artifacts, tmp_path) -> None:
     (artifacts / "predictions.jsonl").write_text("{}\n")
-    copy, talk = copy_of(one_host, tmp_path / "here", without=["predictions.jsonl"])
+    copy, talk = copy_of(one_host, tmp_path / "here")
     assert copy.receive(talk).n_files == 0
     assert contents(tmp_path / "here") == {}
 

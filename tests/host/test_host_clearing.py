@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
+from socket import gethostname
 
 from agent_at_work import offer
 from forwarded import Forwarded
@@ -85,12 +87,22 @@ def test_clearing_up_twice_and_what_was_never_there_is_no_error(one_host) -> Non
         assert cleared == {"killed": [], "left": [], "problem": ""}
 
 
+def note_of(host, socket: str, machine: str) -> None:
+    """Leave the note of an agent that was started on some machine."""
+    host.folder.mkdir(parents=True)
+    process = {"pid": 1, "start_ticks": 0, "host": machine}
+    (host.folder / "agent.json").write_text(json.dumps({"process": process, "socket": socket}))
+
+
 def test_no_folder_is_taken_for_that_of_a_socket_because_a_file_says_so(one_host, tmp_path) -> None:
     precious = tmp_path / "precious"
     precious.mkdir()
-    one_host.folder.mkdir(parents=True)
-    process = '{"pid": 1, "start_ticks": 0, "host": "elsewhere"}'
-    note = f'{{"process": {process}, "socket": "{precious}/s"}}'
-    (one_host.folder / "agent.json").write_text(note)
-    one_host.request("clear_up")
+    note_of(one_host, f"{precious}/s", gethostname())
+    assert one_host.request("clear_up")["cleared"]["problem"] == ""
     assert precious.is_dir()
+
+
+def test_what_an_agent_on_another_machine_may_be_at_is_not_removed(one_host) -> None:
+    note_of(one_host, "/tmp/potato-12345678/s", "login2")
+    assert "was started on login2" in one_host.request("clear_up")["cleared"]["problem"]
+    assert one_host.folder.is_dir()

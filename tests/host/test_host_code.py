@@ -124,7 +124,6 @@ def test_old_versions_go_when_a_run_starts_but_for_the_last_used(one_host) -> No
 
 
 def test_the_archive_goes_by_its_digest_and_holds_what_a_host_needs(tmp_path) -> None:
-    host_archive.cache_clear()
     packed = host_archive(tmp_path)
     assert hashlib.sha256(packed.path.read_bytes()).hexdigest() == packed.sha256
     with tarfile.open(packed.path) as archive:
@@ -143,3 +142,10 @@ def test_what_is_noted_of_the_files_is_what_the_agent_looks_for(one_host) -> Non
 
     with CodeStore(one_host.remote_dir / "code").use(one_host.archive.sha256, fetch) as code:
         assert json.loads((code.root / ".files.json").read_text())["potato_ray/__init__.py"] > 0
+
+
+def test_an_archive_that_was_removed_is_made_again(tmp_path) -> None:
+    packed = host_archive(tmp_path)
+    packed.path.unlink()
+    assert host_archive(tmp_path) == packed
+    assert packed.path.is_file()

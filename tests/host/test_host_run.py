@@ -48,6 +48,15 @@ def test_the_worker_runs_under_the_python_of_the_host(host, server, tmp_path) ->
     assert any(host.python in note.get("message", "") for note in told.notes)
 
 
+def test_a_job_whose_code_is_that_of_the_host_fetches_none(one_host, server, tmp_path) -> None:
+    parcel = {"sha256": one_host.archive.sha256, "bytes": one_host.archive.n_bytes}
+    told = offer(server, tmp_path, code=parcel)
+    with agent_of(one_host, server) as talk:
+        talk.line_with("end")
+    assert told.result["exit"]["code"] == 0
+    assert "code" not in server.requests
+
+
 def told_version(host) -> list[str]:
     return host.ask("probe").line()["facts"]["version"].split(".")[:2]
 
