@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from agent_fault_matrix import MATRIX, PHASES
+from agent_fault_matrix import FOR_GOOD, MATRIX, PHASES
 from agent_study import Study
 from fault_matrix import End, cells, expected
 from holding_relay import ANSWER, REQUEST, WHOLE_ANSWER, HoldingRelay
@@ -27,11 +28,12 @@ from potato_ray.registry.states import State
 
 pytestmark = pytest.mark.ray
 
-BACKENDS = {"ws": {"type": "agent"}}
+BACKENDS = {"ws": {"type": "agent"}, "quick": {"type": "agent", "heartbeat_timeout_s": 8}}
 SOME_ITEMS = 2_000
 """So many that neither a bundle nor the predictions come in one piece."""
-DEADLINE_S = 90.0
+DEADLINE_S = 120.0
 SOON_S = 15.0
+WITH_AN_AGENT = ("agent", "training machine", FOR_GOOD)
 ACTS = {"on offer": "wait", "training": "wait", "predicting": "hold", "finishing": "wait"}
 HELD = {
     "fetching": ("/bundle", ANSWER),
@@ -107,13 +109,15 @@ class Scene(Study):
             kill(self.server, victim)
         else:
             see_killed(self.victims_there(victim, run_id))
-        self.let_go(lost=victim in ("agent", "training machine", "server"))
+        if victim == FOR_GOOD:
+            shutil.rmtree(self.workdir)
+        self.let_go(lost=victim in (*WITH_AN_AGENT, "server"))
 
     def victims_there(self, victim: str, run_id: str) -> list[int]:
         """The processes on the agents' machine that are to be killed."""
         if victim == "agent":
             return [self.agents[-1].process.pid]
-        if victim == "training machine":
+        if victim in WITH_AN_AGENT:
             return self.agents[-1].left()
         working = self.processes_of(run_id)
         assert working is not None
@@ -121,8 +125,8 @@ class Scene(Study):
 
     def replace(self, victim: str) -> None:
         """What somebody, or a service manager, does then; the rest comes back by itself, or has not to."""
-        if victim in ("agent", "training machine"):
-            self.agent("--keep")
+        if victim in WITH_AN_AGENT:
+            self.agent("--keep", backend=backend_for(victim))
         elif victim == "server":
             self.restart()
 
@@ -168,16 +172,21 @@ def scene(running: Scene) -> Iterator[Scene]:
     running.dismiss()
 
 
-def held(scene: Scene, phase: str) -> tuple[str, list[str]]:
+def backend_for(victim: str) -> str:
+    """Where the run is; an agent that does not come back is waited for."""
+    return "quick" if victim == FOR_GOOD else "ws"
+
+
+def held(scene: Scene, phase: str, backend: str) -> tuple[str, list[str]]:
     """A run that is kept in the phase; (its id, it and the one before it that the agent works for)."""
     hold = scene.relay.hold(*HELD[phase]) if phase in HELD else None
     if phase == "building":
         scene.hold_build()
-    scene.agent("--keep")
-    runs = [scene.start(ACTS.get(phase, "succeed"))]
+    scene.agent("--keep", backend=backend)
+    runs = [scene.start(ACTS.get(phase, "succeed"), backend)]
     if phase == "on offer":
         scene.wait_for(runs[0], in_step("rehearsing"))
-        runs.append(scene.start("succeed"))
+        runs.append(scene.start("succeed", backend))
     if phase == "finishing":
         scene.wait_for(runs[0], in_step("rehearsing"))
         scene.hold_scoring(runs[0])
@@ -217,7 +226,7 @@ SHORT = {
     ("predicting", "training worker"),
     ("uploading", "agent"),
     ("delivering", "controller"),
-    ("delivering", "training machine"),
+    ("fetching", FOR_GOOD),
     ("finishing", "agent"),
 }
 
@@ -231,11 +240,12 @@ def cell(phase: str, victim: str) -> object:
 def test_a_run_on_an_agent_ends_as_the_table_says_when_a_process_is_killed(
     scene: Scene, phase: str, victim: str
 ) -> None:
-    run_id, runs = held(scene, phase)
-    last = scene.start("succeed")
+    backend = backend_for(victim)
+    run_id, runs = held(scene, phase, backend)
+    last = scene.start("succeed", backend)
     before = {each: scene.processes_of(each) for each in runs}
     scene.kill(victim, runs[0])
-    if phase in ACTS and phase != "finishing":
+    if phase in ACTS and phase != "finishing" and victim != FOR_GOOD:
         scene.go(runs[0])
     scene.replace(victim)
     ends = [scene.wait_for(each, lambda run: run.ended) for each in (*runs, last)]
@@ -250,38 +260,42 @@ def test_a_run_on_an_agent_ends_as_the_table_says_when_a_process_is_killed(
     assert ends[-1].state == State.SUCCESS, (ends[-1].error, scene.said)
     assert_nothing_is_left(scene, ends)
     for end in ends:
-        assert_whole(scene, end, before.get(end.run_id))
+        assert_recorded(scene, end)
+        if victim != FOR_GOOD or before.get(end.run_id) is None:  # what it was made in is gone otherwise
+            assert_made_once(scene, end, before.get(end.run_id))
     assert len({end.bundle_digest for end in ends}) == 1
 
 
-def assert_whole(scene: Scene, run: Run, before: Processes | None) -> None:
-    """One worker did it, and said all of it once and in order; so it is with every prediction."""
+def assert_recorded(scene: Scene, run: Run) -> None:
+    """Its events are there in order, and its predictions whole and once; those of a failed run not at all."""
+    events = scene.reader.events(run.run_id, limit=100_000)
+    assert [event["id"] for event in events] == list(range(1, len(events) + 1))
+    if run.state != State.SUCCESS:
+        assert list(scene.reader.predictions(run.run_id)) == []
+        return
+    n_home = scene.mirror(run.run_id).predictions.read_bytes().count(b"\n")
+    assert n_home == sum(filter(None, (run.n_val, run.n_test, run.n_unlabeled)))
+    assert run.writeback is not None
+    assert run.writeback["n_read"] == run.writeback["n_written"] == n_home
+
+
+def assert_made_once(scene: Scene, run: Run, before: Processes | None) -> None:
+    """One worker made it on the agent's machine, and each of its words came home once."""
     jobs = scene.jobs_of(run.run_id)
     assert list(jobs) == [f"{run.run_id}.{run.attempt}"]
     assert before in (None, scene.processes_of(run.run_id))
     events = scene.reader.events(run.run_id, limit=100_000)
-    assert [event["id"] for event in events] == list(range(1, len(events) + 1))
     heard = [(event["event"], event["t"]) for event in events if event["source"] == "worker"]
     [folder] = jobs.values()
     assert heard == said_in(folder)
     assert sum("CUDA_VISIBLE_DEVICES=" in str(event.get("message")) for event in events) == 1
     if run.state == State.SUCCESS:
-        assert_predictions_came_home(scene, run, folder)
-    else:
-        assert list(scene.reader.predictions(run.run_id)) == []
+        assert scene.mirror(run.run_id).predictions.read_bytes() == folder.predictions.read_bytes()
 
 
 def said_in(folder: JobFolder) -> list[tuple[str, float]]:
     lines = folder.events.read_text("utf-8").splitlines()
     return [(event["event"], event["t"]) for event in map(json.loads, lines)]
-
-
-def assert_predictions_came_home(scene: Scene, run: Run, folder: JobFolder) -> None:
-    made = folder.predictions.read_bytes()
-    assert scene.mirror(run.run_id).predictions.read_bytes() == made
-    assert made.count(b"\n") == sum(filter(None, (run.n_val, run.n_test, run.n_unlabeled)))
-    assert run.writeback is not None
-    assert run.writeback["n_read"] == run.writeback["n_written"] == made.count(b"\n")
 
 
 def assert_nothing_is_left(scene: Scene, ends: list[Run]) -> None:

@@ -5,23 +5,29 @@ docs/faults.md shows the same table to users; a test holds the two together.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 PHASES = ("queued", "building", "running", "evaluating", "finishing")
 
 
 @dataclass(frozen=True)
 class End:
-    """How a run ends: its state, its error code ("" for none), and the attempt that brought it there."""
+    """How a run ends: its state, its error code ("" for none), and the attempt that brought it there.
+
+    `how` says what made a second attempt; two ends that differ in that alone are equal.
+    """
 
     state: str
     error_code: str = ""
     attempt: int = 1
+    how: str = field(default="", compare=False)
 
 
 SUCCESS = End("success")
-AGAIN = End("success", attempt=2)
+AGAIN = End("success", attempt=2, how="built again")
+OFFERED_AGAIN = End("success", attempt=2, how="offered again")
 KILLED = End("error", "killed")
+LOST = End("error", "heartbeat_lost")
 
 Phases = tuple[str, ...]
 Matrix = dict[str, tuple[End | None, ...]]
@@ -36,12 +42,6 @@ MATRIX: Matrix = {
     "launcher": (SUCCESS, SUCCESS, KILLED, KILLED, None),
     "training worker": (SUCCESS, SUCCESS, KILLED, KILLED, None),
     "raylet": (SUCCESS, AGAIN, SUCCESS, SUCCESS, SUCCESS),
-}
-WORDS = {
-    SUCCESS: "`success`, first attempt",
-    AGAIN: "built again: `success`, second attempt",
-    KILLED: "`error`, `killed`",
-    None: "–",
 }
 
 
@@ -65,6 +65,13 @@ def expected(phase: str, victim: str, matrix: Matrix = MATRIX, phases: Phases = 
 def rows(matrix: Matrix = MATRIX, phases: Phases = PHASES) -> list[str]:
     """The table as lines of Markdown."""
     head = [" | ".join(("| killed", *phases)) + " |", "|---" * (len(phases) + 1) + "|"]
-    return head + [
-        " | ".join((f"| {victim}", *(WORDS[end] for end in ends))) + " |" for victim, ends in matrix.items()
-    ]
+    return head + [" | ".join((f"| {victim}", *map(_words, ends))) + " |" for victim, ends in matrix.items()]
+
+
+def _words(end: End | None) -> str:
+    if end is None:
+        return "–"
+    if end.error_code:
+        return f"`{end.state}`, `{end.error_code}`"
+    how = f"{end.how}: " if end.how else ""
+    return f"{how}`{end.state}`, {'first' if end.attempt == 1 else 'second'} attempt"
