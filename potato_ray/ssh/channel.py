@@ -24,8 +24,8 @@ class Channel:
     """`ways` are the processes that may carry it, the next one being tried where a session is refused.
 
     `lost` says whether, and why, there is no connection any more within so many seconds. One thread may use
-    a channel at a time, apart from `poll`. All times are in seconds; after an SshTimeout the same can be
-    asked again.
+    a channel at a time, apart from `poll`. All times are in seconds; after an SshTimeout a read can be asked
+    for again.
     """
 
     def __init__(
@@ -150,9 +150,7 @@ class Channel:
         self._ways = iter(())
 
     def _take(self, n_bytes: int) -> bytes:
-        taken = bytes(self.pipes.buffer[:n_bytes])
-        del self.pipes.buffer[:n_bytes]
-        return taken
+        return self.pipes.take(n_bytes)
 
     def _wait_for_more(self, deadline: Deadline, what: str) -> None:
         _, came = self.pipes.step(deadline.left_s)

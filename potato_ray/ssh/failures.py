@@ -46,8 +46,8 @@ KNOWN = (
         r"REMOTE HOST IDENTIFICATION HAS CHANGED|Host key for .* has changed",
         "Its host key has changed",
         "Somebody may be listening in between, or the machine was installed anew: ask its administrator for "
-        "the new fingerprint; only if it is the one that ssh names, remove the old key with "
-        "`ssh-keygen -R HOST`.",
+        "the new fingerprint; only if it is the one that ssh names, remove the old key with the "
+        "`ssh-keygen -R` line that ssh gives.",
     ),
     Known(
         r"REVOKED HOST KEY|Host key .* revoked",
@@ -120,7 +120,7 @@ KNOWN = (
     ),
     Known(
         r"Bad configuration option|terminating, \d+ bad configuration|Bad owner or permissions on|"
-        r"Can't open user config file|line \d+: ",
+        r"Can't open user config file|^/\S+:? line \d+: ",
         "The ssh configuration cannot be used",
         "Put the line that ssh names right.",
     ),

@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import IO, cast
 
 from potato_ray.errors import Cancelled
 from potato_ray.ssh import keeper
+from potato_ray.ssh.control_folder import control_path, new_folder
 from potato_ray.ssh.deadline import Deadline
 from potato_ray.ssh.destination import Destination
 from potato_ray.ssh.environment import ssh_environment
@@ -23,7 +23,6 @@ from potato_ray.ssh.options import master_command, order
 from potato_ray.ssh.tail import Tail
 from potato_ray.ssh.version import options_of_its_version
 
-FOLDER_PREFIX = "pr-ssh-"
 CLOSE_TIMEOUT_S = 10.0
 ORDER_TIMEOUT_S = 20.0
 _STEP_S = 0.01
@@ -45,8 +44,9 @@ class Master:
         self.destination = destination
         self.ssh = _find_ssh(destination.host)
         self.environment = ssh_environment(os.environ)
-        self._folder = _private_folder(destination.host)
-        self.control_path = str(self._folder / "c")
+        self._greeting = ""
+        self._folder = _new_folder(destination.host)
+        self.control_path = str(control_path(self._folder))
         try:
             self._start(extra)
             self._wait_until_ready(stop)
@@ -75,14 +75,16 @@ class Master:
             return None
         self._errors.wait_for_end(_WORDS_S)
         code = self._keeper.returncode
-        if not self.words.strip():
+        # A banner, or a warning at the login, says nothing of the end.
+        words = self.words.removeprefix(self._greeting)
+        if not words.strip():
             return failed(
                 self.destination.host,
                 "The connection was ended on this machine",
                 f"(nothing; its process ended with code {code})",
                 "Look who ended ssh here (memory? a restart?); the next try logs in anew.",
             )
-        return explain(self.destination.host, self.words, code=code)
+        return explain(self.destination.host, words, code=code)
 
     def order(self, name: str, *arguments: str, timeout_s: float = ORDER_TIMEOUT_S) -> tuple[int, str]:
         """Tell the master something; its exit code and words. Raises SshTimeout."""
@@ -135,6 +137,7 @@ class Master:
             if deadline.passed:
                 raise self._too_slow(deadline.timeout_s)
             time.sleep(_STEP_S)
+        self._greeting = self.words
 
     def _too_slow(self, timeout_s: float) -> SshFailed:
         error = too_slow(self.destination.host, "It did not log in", timeout_s)
@@ -155,10 +158,9 @@ class Master:
                 self.order("exit", timeout_s=CLOSE_TIMEOUT_S)
 
 
-def _private_folder(host: str) -> Path:
-    """Short, since a socket's path has 107 bytes; private, since whoever opens the socket is logged in."""
+def _new_folder(host: str) -> Path:
     try:
-        return Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX, dir="/tmp"))
+        return new_folder()
     except OSError as error:
         raise could_not_start(host, error) from error
 

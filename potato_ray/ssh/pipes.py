@@ -71,6 +71,13 @@ class Pipes:
         came = self._read() if reading and self._output.fileno() in ready else False
         return sent, came
 
+    def take(self, n_bytes: int) -> bytes:
+        """The first of what was read, taken out of `buffer`."""
+        with memoryview(self.buffer) as view:
+            taken = view[:n_bytes].tobytes()
+        del self.buffer[:n_bytes]
+        return taken
+
     def end_input(self) -> None:
         """Let the other side see the end of its input."""
         with contextlib.suppress(OSError):

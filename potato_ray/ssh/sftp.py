@@ -37,9 +37,7 @@ class SftpPipe:
             _, came = self.pipes.step(deadline.left_s)
             if not came and not self.pipes.ended and deadline.passed:
                 raise self._stall()
-        taken = bytes(self.pipes.buffer[:n_bytes])
-        del self.pipes.buffer[:n_bytes]
-        return taken
+        return self.pipes.take(n_bytes)
 
     def recv_ready(self) -> bool:
         """Whether something can be read at once."""

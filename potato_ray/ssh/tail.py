@@ -19,7 +19,7 @@ class Tail:
         self._source = source
         self._kept = bytearray()
         self._news = threading.Condition()
-        self._ended = False
+        self._ended = self._closed = False
         self._wake_reading, self._wake_writing = os.pipe()
         self._thread = threading.Thread(target=self._drain, name="ssh-stderr", daemon=True)
         self._thread.start()
@@ -44,8 +44,10 @@ class Tail:
 
     def close(self) -> None:
         """Stop reading. Another process may still hold the other end: its end is not waited for."""
-        if self._source.closed:
-            return
+        with self._news:
+            if self._closed:
+                return
+            self._closed = True
         os.write(self._wake_writing, b"x")
         self._thread.join(_JOIN_S)
         self._source.close()

@@ -68,6 +68,6 @@ def sshd_with(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Sshd]]:
 def _no_folder_stays(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No test leaves a control folder, which holds the way into a login."""
     prefix = f"pr-ssh-{os.getpid()}-"
-    monkeypatch.setattr("potato_ray.ssh.master.FOLDER_PREFIX", prefix)
+    monkeypatch.setattr("potato_ray.ssh.control_folder.PREFIX", prefix)
     yield
     assert not list(Path("/tmp").glob(f"{prefix}*"))

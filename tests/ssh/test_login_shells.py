@@ -88,6 +88,9 @@ def test_a_banner_and_the_file_that_sshd_runs_itself_are_not_the_answer(
     with Connection.open(Destination("gpubox")) as connection:
         answer = connection.run("echo answer", timeout_s=30)
         assert (answer.out, answer.err) == (b"answer\n", "")
+    lost = connection.lost()
+    assert lost is not None
+    assert lost.message == "ssh to gpubox failed: The connection was ended on this machine"
     sshd.rewrite("AuthorizedKeysFile ", "AuthorizedKeysFile none # ")
     with pytest.raises(SshFailed, match="failed: Permission denied") as failure:
         Connection.open(Destination("gpubox"))
