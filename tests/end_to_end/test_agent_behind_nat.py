@@ -58,6 +58,7 @@ def ended_whole(lab: Lab, run_id: str) -> None:
     run = lab.ended(run_id, DEADLINE_S)
     assert (run.state, run.attempt) == (State.SUCCESS, 1), (run.error, [a.said for a in lab.agents])
     lab.agents[-1].wait_until(lambda: (lab.job(run_id).path / "done.json").exists(), DEADLINE_S)
+    assert "the end of the job has reached the server" in lab.agents[-1].said
     there, here = lab.job(run_id), lab.mirror(run_id)
     assert run.artifact_uri == f"{socket.gethostname()}:{there.artifacts}"
     assert (there.artifacts / "model.json").exists()
@@ -71,7 +72,7 @@ def ended_whole(lab: Lab, run_id: str) -> None:
 
 
 def is_at(lab: Lab, run_id: str, path: str) -> bool:
-    """Whether a run is where the one of two sides has done what `path` asks for and the other lacks it."""
+    """Whether one side has what a request for `path` is about, and the other does not know or have it yet."""
     here = lab.mirror(run_id)
     return {
         "/claim": lambda: here.read_claim() is not None and not list(lab.workdir.glob("jobs/*")),

@@ -92,15 +92,22 @@ class Lab:
         (self.job(run_id).path / "go").touch()
 
     def dismiss(self) -> None:
-        """End the agents, and what a test has left: runs, a link that is cut or slow."""
-        for agent in self.agents:
-            agent.close()
-        self.agents.clear()
-        shutil.rmtree(self.workdir, ignore_errors=True)
+        """End the agents, and what a test has left: a link that is cut or slow, runs."""
         self.link.restore()
+        try:
+            self._end_runs()
+        finally:
+            for agent in self.agents:
+                agent.close()
+            self.agents.clear()
+            shutil.rmtree(self.workdir, ignore_errors=True)
+
+    def _end_runs(self) -> None:
+        """Only a test that fails leaves runs; those of the next ones would wait for them."""
         for run_id in self.runs:
             if not self.run(run_id).ended:
                 self.ask("POST", f"{API}/runs/{run_id}/cancel", {})
+                self.ended(run_id)
         self.runs.clear()
 
     # What there is of a run on both sides

@@ -19,6 +19,7 @@ from nat import Nat
 from parts import missing
 
 TIMEOUT_S = 20.0
+DEADLINE_S = 60.0
 
 
 class SlowLink:
@@ -86,7 +87,7 @@ class SlowLink:
 
     def wait_until_cut(self) -> None:
         """Wait until what `cut_at` was told has come about."""
-        deadline = time.monotonic() + TIMEOUT_S
+        deadline = time.monotonic() + DEADLINE_S
         while packet_relay.CUT not in self.record():
             assert time.monotonic() < deadline, f"it never came to that: {self.record()}"
             time.sleep(0.02)
