@@ -90,10 +90,12 @@ class SshLab:
         assert answer.status_code in (200, 201, 202), answer.text
         return dict(answer.json())
 
-    def start(self, act: str | None = None, backend: str = "gpu", **params: Any) -> str:
-        """Start a run, of the playing trainer where an act is named; its id."""
+    def start(
+        self, act: str | None = None, backend: str = "gpu", trainer: str = "rehearsal", **params: Any
+    ) -> str:
+        """Start a run, of a playing trainer where an act is named; its id."""
         body = {
-            "trainer": "rehearsal" if act else "sklearn-text",
+            "trainer": trainer if act else "sklearn-text",
             "schemas": ["sentiment"],
             "params": {**params, **({"act": act} if act else {})},
             "backend": backend,

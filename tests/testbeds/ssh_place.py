@@ -144,14 +144,14 @@ def ssh_site(folder: Path) -> Iterator[SshSite]:
     smi_dir = folder / "smi"
     smi_dir.mkdir(parents=True)
     fake_nvidia_smi.install(folder / "bin")
-    there = f"SetEnv PATH={folder / 'bin'}:/usr/local/bin:/usr/bin:/bin FAKE_SMI_DIR={smi_dir}\n"
+    there = {"PATH": f"{folder / 'bin'}:/usr/local/bin:/usr/bin:/bin", "FAKE_SMI_DIR": str(smi_dir)}
     link = AgentLink(_config(folder / "project"))
     reader = RegistryReader(link.config.registry_path, project=link.config.annotation_task_name)
     listening = AgentListening(ServerContext(link.config, reader, link, admin_key="k"), ended=lambda: None)
     listening.start()
     before = os.environ["PATH"]
     try:
-        with Sshd(extra=there) as sshd:
+        with Sshd(env=there) as sshd:
             os.environ["PATH"] = f"{sshd.bin}:{before}"
             yield SshSite(link, sshd, folder / "training", smi_dir)
     finally:

@@ -15,7 +15,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -81,8 +81,9 @@ class Accounts:
 class Sshd:
     """An sshd that lets `accounts` in (by default whoever runs the tests), with `extra` lines in its config.
 
-    `inside`: what to put in front of its command, such as a network namespace. `bin` holds an `ssh` that
-    knows this sshd as `gpubox`, where `PATH` begins with it; the lines of `client` are added for that host.
+    `env`: what is set for every session there. `inside`: what to put in front of its command, such as a
+    network namespace. `bin` holds an `ssh` that knows this sshd as `gpubox`, where `PATH` begins with it;
+    the lines of `client` are added for that host.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class Sshd:
         accounts: Sequence[Account] = (),
         extra: str = "",
         *,
+        env: Mapping[str, str] | None = None,
         client: str = "",
         address: str = "127.0.0.1",
         port: int | None = None,
@@ -99,6 +101,7 @@ class Sshd:
         self.address = address
         self.port = port or _free_port()
         self._extra, self._client, self._inside = extra, client, list(inside)
+        self._env = dict(env or {})
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Sshd:
@@ -214,7 +217,10 @@ Host {name}
         if self.accounts == [own_account()]:
             # His own start-up files are not what is tested.
             (self.folder / "home").mkdir()
-            base += f"SetEnv HOME={self.folder}/home\n"
+            self._env.setdefault("HOME", f"{self.folder}/home")
+        if self._env:
+            # One line: sshd reads the first alone.
+            base += f"SetEnv {' '.join(f'{name}={value}' for name, value in self._env.items())}\n"
         (self.folder / "sshd_config").write_text(base + self._extra)
         kind, key, *_ = (self.folder / "host_ed25519.pub").read_text().split()
         (self.folder / "known_hosts").write_text(f"[{self.address}]:{self.port} {kind} {key}\n")
