@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import fake_nvidia_smi
@@ -17,10 +18,19 @@ pytestmark = pytest.mark.ray
 FREE_MB = (5000, 30000, 20000)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def machine(rehearsal_trainers: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A machine with cards, for every process; the folder that its nvidia-smi answers from."""
+    folder = tmp_path_factory.mktemp("machine")
+    with pytest.MonkeyPatch.context() as patch:
+        give_gpus(patch, folder, FREE_MB)
+        yield folder / "smi"
+
+
 @pytest.fixture(autouse=True)
-def cards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Three cards with FREE_MB free, seen by every process; their UUIDs."""
-    return give_gpus(monkeypatch, tmp_path, FREE_MB)
+def cards(machine: Path) -> list[str]:
+    """Three cards with FREE_MB free; their UUIDs."""
+    return fake_nvidia_smi.write_cards(machine, FREE_MB)
 
 
 def worker_sees(config: ProjectConfig, run_id: str) -> str:
@@ -30,10 +40,10 @@ def worker_sees(config: ProjectConfig, run_id: str) -> str:
 
 
 def test_the_freest_card_is_taken_and_no_two_runs_share_one(
-    make_project: MakeProject, open_own_session: OpenSession, cards: list[str]
+    make_project: MakeProject, open_session: OpenSession, cards: list[str]
 ) -> None:
     config = make_project(max_concurrent_runs=2)
-    session = open_own_session(config)
+    session = open_session(config)
     first, second = (start(session, "accelerated", act="wait") for _ in range(2))
     runs = [wait_until(config, run_id, in_step("rehearsing")) for run_id in (first, second)]
     assert [run.gpu_uuids for run in runs] == [(cards[1],), (cards[2],)]
@@ -43,32 +53,11 @@ def test_the_freest_card_is_taken_and_no_two_runs_share_one(
         assert ended(config, run_id).state == State.SUCCESS
 
 
-def test_a_card_stays_taken_after_a_restart_while_its_launcher_lives(
-    make_project: MakeProject, open_own_session: OpenSession, cards: list[str]
-) -> None:
-    config = make_project(max_concurrent_runs=2)
-    before = open_own_session(config)
-    first = start(before, "accelerated", act="wait")
-    wait_until(config, first, in_step("rehearsing"))
-    before.close()
-    after = open_own_session(config)
-    second = start(after, "accelerated", act="wait")
-    run = wait_until(config, second, in_step("rehearsing"))
-    assert run.gpu_uuids == (cards[2],)
-    assert {uuid for held in reader_of(config).reservations() for uuid in held.gpu_uuids} == {
-        cards[1],
-        cards[2],
-    }
-    for run_id in (first, second):
-        after.call("cancel", run_id)
-        assert ended(config, run_id).state == State.CANCELLED
-
-
 def test_a_trainer_without_use_for_a_gpu_takes_none(
-    make_project: MakeProject, open_own_session: OpenSession
+    make_project: MakeProject, open_session: OpenSession
 ) -> None:
     config = make_project()
-    session = open_own_session(config)
+    session = open_session(config)
     run_id = start(session, act="wait")
     run = wait_until(config, run_id, in_step("rehearsing"))
     assert (run.device, run.gpu_uuids) == ("cpu", ())
@@ -78,11 +67,11 @@ def test_a_trainer_without_use_for_a_gpu_takes_none(
 
 
 def test_a_run_that_no_card_can_hold_says_how_much_each_has_free(
-    make_project: MakeProject, open_own_session: OpenSession, tmp_path: Path
+    make_project: MakeProject, open_session: OpenSession, machine: Path
 ) -> None:
-    fake_nvidia_smi.write_cards(tmp_path / "smi", [900, 800])
+    fake_nvidia_smi.write_cards(machine, [900, 800])
     config = make_project()
-    run = ended(config, start(open_own_session(config), "accelerated"))
+    run = ended(config, start(open_session(config), "accelerated"))
     assert (run.state, run.error_code) == (State.ERROR, "no_gpu_free")
     assert run.error.startswith("No GPU has 2000 MB free")
     assert "900" in run.error_evidence

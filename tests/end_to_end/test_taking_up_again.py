@@ -6,8 +6,10 @@ import contextlib
 import os
 import signal
 import sqlite3
+from pathlib import Path
 
 import pytest
+from gpu_machine import give_gpus
 from whole_runs import MakeProject, OpenSession, ended, folder_of, in_step, reader_of, start, wait_until
 
 from potato_ray.config import ProjectConfig
@@ -83,6 +85,28 @@ def test_the_queue_goes_on_after_a_restart(make_project: MakeProject, open_own_s
     second.call("cancel", blocking)
     assert ended(config, blocking).state == State.CANCELLED
     assert ended(config, waiting).state == State.SUCCESS
+
+
+def test_a_card_stays_taken_after_a_restart_while_its_launcher_lives(
+    make_project: MakeProject,
+    open_own_session: OpenSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    freest, other = give_gpus(monkeypatch, tmp_path, [30000, 20000])
+    config = make_project(max_concurrent_runs=2)
+    before = open_own_session(config)
+    first = start(before, "accelerated", act="wait")
+    wait_until(config, first, in_step("rehearsing"))
+    before.close()
+    after = open_own_session(config)
+    second = start(after, "accelerated", act="wait")
+    run = wait_until(config, second, in_step("rehearsing"))
+    assert run.gpu_uuids == (other,)
+    assert {uuid for each in reader_of(config).reservations() for uuid in each.gpu_uuids} == {freest, other}
+    for run_id in (first, second):
+        after.call("cancel", run_id)
+        assert ended(config, run_id).state == State.CANCELLED
 
 
 def test_a_killed_controller_goes_on_by_itself(
