@@ -28,17 +28,21 @@ _SIZE_DIGITS = 8
 _SCRIPT = """\
 p={python}
 case $p in '~/'*) p=$HOME/${{p#'~/'}};; esac
-if ! command -v "$p" >/dev/null 2>&1; then printf '%s\\n' {missing}; exit 127; fi
+if ! command -v "$p" >/dev/null 2>&1; then printf '%s\\n' {missing}; cat >/dev/null; exit 127; fi
 exec "$p" -S -E -c {loader}
 """
-# Whatever Python it is, it has to understand this much. A json.py in the home is not to be imported.
+# Whatever Python it is, it has to understand this much. A json.py in the home is not to be imported. Where it
+# ends here, it still takes what is sent: whoever sends is to read why, and not to meet a broken pipe.
 _LOADER = """\
 import sys
 sys.path[:]=[p for p in sys.path if p]
+import os
 if sys.version_info<(3,8):
  sys.stdout.write({too_old}.replace("VERSION",".".join(map(str,sys.version_info[:3])))+"\\n")
+ sys.stdout.flush()
+ while os.read(0,65536):pass
  sys.exit(1)
-import os,signal,zlib
+import signal,zlib
 signal.alarm(120)
 def take(n):
  d=b""

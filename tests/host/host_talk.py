@@ -15,6 +15,7 @@ from typing import Any
 
 from agent_at_work import QUICK
 
+from potato_ray.host.run_folder import remove_socket_folder
 from potato_ray.job import processes
 from potato_ray.shipping.host_archive import host_archive
 from potato_ray.shipping.host_program import host_input, host_script
@@ -101,6 +102,8 @@ class Host:
         for talk in self._talks:
             talk.close()
         processes.end_marked([self.mark], patience_s=5.0)
+        for note in self.remote_dir.glob("runs/*/agent.json"):
+            remove_socket_folder(json.loads(note.read_text())["socket"])
 
 
 class Talk:

@@ -64,20 +64,21 @@ def member(name: str, kind: bytes = tarfile.REGTYPE) -> tarfile.TarInfo:
     return made
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        archive_of(member("potato_ray/../../evil.py")),
-        archive_of(member("/tmp/evil.py")),
-        archive_of(member("evil.py")),
-        archive_of(member("potato_ray/link.py", tarfile.SYMTYPE)),
-        archive_of(member("potato_ray/pipe.py", tarfile.FIFOTYPE)),
-        archive_of(member("potato_ray/a.py"), member("potato_ray/a.py")),
-        gzip.compress(b"no tar" * 100),
-        b"no gzip",
-    ],
-)
-def test_an_archive_with_anything_but_source_files_is_refused(one_host, data) -> None:
+BAD_ARCHIVES = {
+    "above": archive_of(member("potato_ray/../../evil.py")),
+    "root": archive_of(member("/tmp/evil.py")),
+    "beside": archive_of(member("evil.py")),
+    "link": archive_of(member("potato_ray/link.py", tarfile.SYMTYPE)),
+    "pipe": archive_of(member("potato_ray/pipe.py", tarfile.FIFOTYPE)),
+    "twice": archive_of(member("potato_ray/a.py"), member("potato_ray/a.py")),
+    "no tar": gzip.compress(b"no tar" * 100),
+    "no gzip": b"no gzip",
+}
+
+
+@pytest.mark.parametrize("kind", BAD_ARCHIVES)
+def test_an_archive_with_anything_but_source_files_is_refused(one_host, kind) -> None:
+    data = BAD_ARCHIVES[kind]
     talk = one_host.ask("take_up", code=hashlib.sha256(data).hexdigest())
     talk.line()
     talk.send_line({"archive_bytes": len(data)})
@@ -86,13 +87,12 @@ def test_an_archive_with_anything_but_source_files_is_refused(one_host, data) ->
     assert [path.name for path in (one_host.remote_dir / "code").iterdir()] == [".lock"]
 
 
-@pytest.mark.parametrize("size", [0, -1, "9", None, 10**12, True])
+@pytest.mark.parametrize("size", [0, -1, "9", None, 10**12])
 def test_a_size_that_is_none_is_refused(one_host, size) -> None:
     talk = one_host.ask("take_up")
     talk.line()
     talk.send_line({"archive_bytes": size})
-    if size is not True:
-        assert talk.line()["error"]["code"] == "bad_input"
+    assert talk.line()["error"]["code"] == "bad_input"
 
 
 def test_a_copy_that_breaks_off_leaves_nothing_and_frees_the_lock(one_host) -> None:

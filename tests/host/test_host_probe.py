@@ -86,6 +86,8 @@ def test_files_in_the_home_are_not_taken_for_modules(one_host) -> None:
 def test_a_python_that_is_not_there_is_named(one_host) -> None:
     talk = one_host.ask("probe", python="python3.99")
     assert talk.line()["error"]["message"] == f"python3.99 was not found on {NAME}"
+    talk.send(bytes(200_000))  # whoever sends on meanwhile meets no broken pipe
+    talk.end_input()
     assert talk.ended() == 127
 
 
@@ -99,7 +101,9 @@ def test_a_python_that_is_too_old_is_told_of_in_words(one_host, version) -> None
     found = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
     if not found:
         pytest.skip(f"there is no Python {version} here")
-    error = one_host.ask("probe", python=str(found[0])).line()["error"]
+    talk = one_host.ask("probe", python=str(found[0]))
+    talk.send(bytes(200_000))
+    error = talk.line()["error"]
     assert error["code"] == "python_too_old"
     assert f"on {NAME} is Python {version}" in error["message"]
 
