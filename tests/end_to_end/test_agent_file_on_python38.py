@@ -17,8 +17,9 @@ from pathlib import Path
 import httpx
 import pytest
 from agent_process import AgentProcess
+from agent_study import Study
 from parts import missing, need_python38
-from test_agent_runs import BACKENDS, Study, nothing_is_left, succeeded
+from test_agent_runs import BACKENDS, succeeded
 from whole_runs import projects
 
 from potato_ray.agent.loop import WAITING
@@ -76,7 +77,7 @@ def _install(base: str, folder: Path) -> None:
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Study]:
     with projects() as make_project:
-        study = Study(make_project(backends=BACKENDS), tmp_path_factory.mktemp("agent") / "work")
+        study = Study(make_project(backends=BACKENDS), tmp_path_factory.mktemp("agent") / "work", BACKENDS)
         yield study
         study.close()
 
@@ -111,7 +112,7 @@ def test_a_run_is_trained_under_python_3_8_and_scored(study: Study, python38: Pa
     assert len(list(study.reader.predictions(run.run_id))) > 0
     assert (Path(run.artifact_uri.partition(":")[2]) / "model.skops").is_file(), run.artifact_uri
     agent.wait_until(lambda: agent.said.count(WAITING) == 2)
-    assert nothing_is_left(study)
+    assert study.comes_to_rest()
     [job] = (study.workdir / "jobs").iterdir()
     assert sorted(path.name for path in job.iterdir()) == ["artifacts", "done.json"]
     assert resident_mib(agent.process.pid) < MOST_IDLE_MIB
