@@ -121,6 +121,7 @@ def _as_agent(
     request: Mapping[str, Any], secrets: Secrets, folder: RunFolder, workdir: HostWorkdir, note: AgentNote
 ) -> int:
     stop = _install_signals()
+    folder.write_note(replace(note, at_work=True))
     for descriptor in (1, 2):
         os.set_blocking(descriptor, False)  # a reader that hangs holds up nothing
     with folder.log.open("a", encoding="utf-8") as log:

@@ -44,15 +44,18 @@ def _elsewhere(note: AgentNote | None) -> str:
     return f"its agent was started on {note.process.host}, and this is {socket.gethostname()}"
 
 
+def end_process(process: ProcessId, wait_s: float = 0.0) -> bool:
+    """Wait for the end of a process, then kill it; whether that was needed."""
+    if not _outlives(process, wait_s):
+        return False
+    kill([process.pid])
+    _outlives(process, KILL_S)
+    return True
+
+
 def _end(processes: Sequence[ProcessId], wait_s: float) -> list[int]:
-    """Wait for each, then kill it; the pids of those that were killed."""
-    killed = []
-    for process in processes:
-        if _outlives(process, wait_s):
-            kill([process.pid])
-            killed.append(process.pid)
-            _outlives(process, KILL_S)
-    return killed
+    """The pids of those that had to be killed."""
+    return [process.pid for process in processes if end_process(process, wait_s)]
 
 
 def _outlives(process: ProcessId, wait_s: float) -> bool:

@@ -29,10 +29,14 @@ SOCKET_FOLDER = re.compile(r"/tmp/potato-[A-Za-z0-9_]{8}\Z")  # noqa: S108
 
 @dataclass(frozen=True)
 class AgentNote:
-    """An agent's process, and the path of the socket that it reaches the server through."""
+    """An agent's process, and the path of the socket that it reaches the server through.
+
+    `at_work`: it has had its secrets. One that has not is of no use to anybody but who has started it.
+    """
 
     process: ProcessId
     socket: str
+    at_work: bool = False
 
     @property
     def lives(self) -> bool:
@@ -64,7 +68,9 @@ class RunFolder:
         """Which agent is, or was the last one, at this run; None for none."""
         try:
             body = read_json(self.path / "agent.json")
-            return AgentNote(ProcessId(**body["process"]), str(body["socket"])) if body else None
+            if not body:
+                return None
+            return AgentNote(ProcessId(**body["process"]), str(body["socket"]), bool(body.get("at_work")))
         except (OSError, ValueError, KeyError, TypeError):
             return None
 

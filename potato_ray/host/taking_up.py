@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any, Mapping
 
 from potato_ray.agent.held_job import is_done
-from potato_ray.host.run_folder import RunFolder
+from potato_ray.host.clearing import end_process
+from potato_ray.host.run_folder import AgentNote, RunFolder
 from potato_ray.host.talk import say
 from potato_ray.job.follow import Follower
 
@@ -17,13 +18,16 @@ def take_up(request: Mapping[str, Any]) -> int:
 
     `agent`: {"alive", "pid", "start_ticks", "host", "socket"} or None. `job`: starting, alive, ended or gone
     (job.follow), done (its end was told), or "" for none. With `free_socket` the socket of an agent that
-    lives is removed, so that it can be forwarded again: sshd leaves it where it is.
+    lives is removed, so that it can be forwarded again: sshd leaves it where it is. An agent that still waits
+    for its secrets, which nobody will send any more, is ended then.
     """
     folder = RunFolder.of(request)
     note = folder.read_note()
     agent = None
     if note is not None:
         process = note.process
+        if request.get("free_socket"):
+            _free(note)
         agent = {
             "alive": note.lives,
             "pid": process.pid,
@@ -31,15 +35,20 @@ def take_up(request: Mapping[str, Any]) -> int:
             "host": process.host,
             "socket": note.socket,
         }
-        if note.lives and request.get("free_socket"):
-            _free(Path(note.socket))
     artifacts = folder.job.artifacts
     has_artifacts = artifacts.is_dir() and any(artifacts.iterdir())
     say({"take_up": {"agent": agent, "job": _state(folder), "has_artifacts": has_artifacts}})
     return 0
 
 
-def _free(socket: Path) -> None:
+def _free(note: AgentNote) -> None:
+    if note.lives and not note.at_work:
+        end_process(note.process)
+    elif note.lives:
+        _remove_socket(Path(note.socket))
+
+
+def _remove_socket(socket: Path) -> None:
     try:
         if stat.S_ISSOCK(socket.lstat().st_mode):
             socket.unlink()

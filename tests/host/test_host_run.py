@@ -102,7 +102,7 @@ def shown_by(pid: int) -> bytes:
     """What everybody, or its user, can read of a process; nothing of one that is gone."""
     try:
         return b"".join(Path(f"/proc/{pid}/{what}").read_bytes() for what in ("cmdline", "environ"))
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return b""
 
 
@@ -224,6 +224,15 @@ def test_a_run_goes_on_over_a_socket_that_was_forwarded_anew(one_host, server, t
     with Forwarded(taken["agent"]["socket"], server.port):
         (one_host.job / "go").touch()
         assert talk.line_with("end")["how"] == "delivered"
+
+
+def test_an_agent_that_nobody_will_send_secrets_is_ended_when_the_run_is_taken_up(one_host) -> None:
+    waiting = one_host.run()
+    waiting.line_with("ready")
+    assert one_host.request("take_up")["take_up"]["agent"]["alive"]
+    assert not one_host.request("take_up", free_socket=True)["take_up"]["agent"]["alive"]
+    assert waiting.ended() == -signal.SIGKILL
+    one_host.run().line_with("ready")
 
 
 def test_a_signal_to_hang_up_does_not_end_an_agent(one_host, server, tmp_path) -> None:
