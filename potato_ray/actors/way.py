@@ -42,6 +42,8 @@ MAX_ATTEMPTS = 5
 SUPERVISE_AGAIN_AFTER_S = 1.0
 CANCEL_OVERDUE_S = 15.0
 """How long after the grace a cancelled run is ended here, whatever the supervising task does."""
+CLEAR_UP_S = 120.0
+"""The same where the task has to clear up on another machine first."""
 
 
 class RunWay:
@@ -223,7 +225,10 @@ class RunWay:
         await self._cancel_asked.wait()
         grace_s = float(self.controller.config.model_training.grace_seconds)
         await asyncio.to_thread(self._ask_to_stop)
-        await asyncio.sleep(grace_s + CANCEL_OVERDUE_S)
+        patience_s = (
+            CLEAR_UP_S if starts_agents(self.controller.config, self.run.backend) else CANCEL_OVERDUE_S
+        )
+        await asyncio.sleep(grace_s + patience_s)
 
     # --- the end ----------------------------------------------------------------------------------
 

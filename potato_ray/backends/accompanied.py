@@ -71,7 +71,10 @@ class Talk:
 
 
 class Accompanied(Generic[T]):
-    """One piece of work. `next_seq` is the number of events that the sink has."""
+    """One piece of work. `next_seq` is the number of events that the sink has.
+
+    `hears_cancel` False: a cancel does not stop it, for what is done behind a run that was cancelled.
+    """
 
     def __init__(
         self,
@@ -79,14 +82,15 @@ class Accompanied(Generic[T]):
         sink: EventSink,
         next_seq: int,
         *,
-        talk: Talk | None = None,
+        hears_cancel: bool = True,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._work = work
         self._sink = sink
         self._next_seq = next_seq
-        self._talk = talk or Talk()
+        self._hears_cancel = hears_cancel
+        self._talk = Talk()
         self._clock = clock
         self._sleep = sleep
         self._answer: tuple[T] | None = None
@@ -113,7 +117,7 @@ class Accompanied(Generic[T]):
         except BaseException:
             self._leave()
             raise
-        if directive.cancel or directive.stale:
+        if directive.stale or (directive.cancel and self._hears_cancel):
             self._leave()
             raise Stopped(directive)
 

@@ -89,6 +89,11 @@ class HostAgent:
             shutil.rmtree(self._way_in, ignore_errors=True)
             self._way_in = None
 
+    def break_off(self) -> None:
+        """End whatever waits for the host in another thread: the connection goes."""
+        if self._connection is not None:
+            self._connection.close()
+
     def _hang_up(self) -> None:
         if self._dialogue is not None:
             self._dialogue.close()
@@ -132,11 +137,11 @@ class HostAgent:
             return False
         return True
 
-    def has_ended(self) -> bool:
+    def has_ended(self, talk: Talk) -> bool:
         """Whether the agent is known to have ended; asks the host where we do not hold its channel."""
         if self._dialogue is not None:
             return self._dialogue.channel.poll() is not None
-        found = self._state(free_socket=False)
+        found = self._state(talk, free_socket=False)
         return not (found.get("agent") or {}).get("alive")
 
     def last_words(self) -> str:
@@ -146,7 +151,7 @@ class HostAgent:
     def _found(self, talk: Talk) -> bool:
         """Whether there is nothing to start: an agent lives, or the end of its job was told."""
         talk.step(f"looking for the agent on {self.host}")
-        found = self._state(free_socket=True)
+        found = self._state(talk, free_socket=True)
         agent = found.get("agent") or {}
         if agent.get("alive"):
             self._forward(str(agent["socket"]))
@@ -154,8 +159,8 @@ class HostAgent:
             return True
         return found.get("job") == "done"
 
-    def _state(self, *, free_socket: bool) -> Mapping[str, Any]:
-        with self._ask("take_up", Talk(), free_socket=free_socket) as dialogue:
+    def _state(self, talk: Talk, *, free_socket: bool) -> Mapping[str, Any]:
+        with self._ask("take_up", talk, free_socket=free_socket) as dialogue:
             return dict(dialogue.hear("take_up", ANSWER_S))
 
     def _start(self, talk: Talk) -> None:
@@ -203,7 +208,7 @@ class HostAgent:
             "env": dict(settings.env),
             **more,
         }
-        dialogue = Dialogue(self._line(), settings.python, request, talk.log)
+        dialogue = Dialogue(self._line(), settings.python, request, talk.log, talk.stopped)
         try:
             report = HostReport.from_json(dialogue.hear("facts", FACTS_S))
             if do == "run":
@@ -259,7 +264,7 @@ class HostAgent:
         )
         wanted = {"max_artifact_mb": self.settings.max_artifact_mb, "without": ["predictions.jsonl"]}
         with self._ask("send_artifacts", talk, have=copy.have(), **wanted) as dialogue:
-            return copy.receive(Bytes(dialogue.channel))
+            return copy.receive(Bytes(dialogue.channel, talk.stopped))
 
     def fetch_log(self, target: Path) -> None:
         """Bring the end of the agent's log home, from the host or else what its channel said."""

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from potato_ray.errors import RunFailed
+from potato_ray.errors import Cancelled, RunFailed
 from potato_ray.shipping.host_program import host_input, host_script
 from potato_ray.ssh import Channel, Connection, SshTimeout
 
+T = TypeVar("T")
+
 BEGIN_S: Final = 30.0
 """For the login shell and the interpreter; a home on a network file system takes its time."""
+LOOK_EVERY_S: Final = 0.3
+"""At whether a wait is to end."""
 SEND_S: Final = 60.0
 """For the host to take something of what is sent."""
 
@@ -32,10 +38,14 @@ class HostRefused(RunFailed):
     host_code = ""
 
 
+def _never() -> bool:
+    return False
+
+
 class Dialogue:
     """One request to the host; closed at the end of a `with` block. `said` hears lines of a log.
 
-    `host_name` is how messages name the host.
+    `host_name` is how messages name the host. Once `stop` says so, every wait ends with Cancelled.
     """
 
     def __init__(
@@ -44,10 +54,12 @@ class Dialogue:
         python: str,
         request: Mapping[str, Any],
         said: Callable[[str], None] = lambda line: None,
+        stop: Callable[[], bool] = _never,
     ) -> None:
         """Raises SshFailed."""
         self.host_name = connection.host
         self._said = said
+        self._stop = stop
         self.channel: Channel = connection.start(host_script(python, self.host_name))
         try:
             self.channel.wait_for_sentinel(BEGIN_S)
@@ -90,7 +102,7 @@ class Dialogue:
         self.channel.close()
 
     def _line(self, timeout_s: float) -> dict[str, Any]:
-        line = self.channel.read_line(timeout_s)
+        line = until_stopped(self.channel.read_line, timeout_s, self._stop)
         if line is None:
             raise self.channel.why_ended()
         try:
@@ -123,15 +135,30 @@ def _told(error: Any, host: str) -> HostRefused:
     return refused
 
 
+def until_stopped(read: Callable[[float], T], timeout_s: float, stop: Callable[[], bool]) -> T:
+    """What `read` gives within `timeout_s`, its only argument. Raises SshTimeout; Cancelled at `stop`."""
+    ends_at = time.monotonic() + timeout_s
+    while True:
+        left_s = ends_at - time.monotonic()
+        try:
+            return read(min(max(left_s, 0.0), LOOK_EVERY_S))
+        except SshTimeout:
+            if stop():
+                raise Cancelled("The run was cancelled.") from None
+            if left_s <= 0:
+                raise
+
+
 class Bytes:
     """What a channel brings, for an ArtifactCopy."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Channel, stop: Callable[[], bool] = _never) -> None:
         self._channel = channel
+        self._stop = stop
 
     def read(self, n_bytes: int, timeout_s: float, /) -> bytes:
-        """At least one byte, b"" at the end. Raises TimeoutError, SshFailed."""
+        """At least one byte, b"" at the end. Raises TimeoutError, SshFailed, Cancelled."""
         try:
-            return self._channel.read(n_bytes, timeout_s)
+            return until_stopped(partial(self._channel.read, n_bytes), timeout_s, self._stop)
         except SshTimeout as silent:
             raise TimeoutError(silent.message) from silent

@@ -26,6 +26,8 @@ ASK_EVERY_S: Final = 10.0
 PAUSES_S: Final = (0.5, 1.0, 2.0, 4.0, 8.0)
 """Between two tries to connect; the last one from then on."""
 MAX_RESTARTS: Final = 2
+STOPS_WITHIN_S: Final = 5.0
+"""How long it may take to end before the connection is taken from it."""
 SETTLE_S: Final = 3.0
 """How long the end that an agent has told may take to be seen here."""
 
@@ -57,7 +59,10 @@ class HostMinder:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._talk.stop()
-        self._thread.join()
+        self._thread.join(STOPS_WITHIN_S)
+        if self._thread.is_alive():
+            self._agent.break_off()
+            self._thread.join(STOPS_WITHIN_S)
 
     def _mind(self) -> None:
         while self.gone is None and not self._talk.wait(LOOK_EVERY_S):
@@ -75,7 +80,7 @@ class HostMinder:
             return
         if not self._agent.is_connected:
             self._connect_again()
-        elif self._is_time_to_ask() and self._agent.has_ended() and not self._ends_well():
+        elif self._is_time_to_ask() and self._agent.has_ended(self._talk) and not self._ends_well():
             self._start_again()
 
     def _is_time_to_ask(self) -> bool:

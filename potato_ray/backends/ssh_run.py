@@ -132,8 +132,15 @@ class SshRun:
             finally:
                 self._next_seq = following.next_seq
 
-    def _accompanied(self, work: Callable[[Talk], T]) -> T:
-        return Accompanied(work, self._sink, self._next_seq, clock=self._clock, sleep=self._sleep).run()
+    def _accompanied(self, work: Callable[[Talk], T], *, hears_cancel: bool = True) -> T:
+        return Accompanied(
+            work,
+            self._sink,
+            self._next_seq,
+            hears_cancel=hears_cancel,
+            clock=self._clock,
+            sleep=self._sleep,
+        ).run()
 
     # --- the end ------------------------------------------------------------------------------------
 
@@ -144,14 +151,16 @@ class SshRun:
         is_there = note is not None and not note.cleared
         if is_there and outcome.status in ("success", "cancelled") and self._mirror.result.exists():
             try:
-                outcome, stays = self._accompanied(lambda talk: self._copied(outcome, talk))
+                outcome, stays = self._accompanied(
+                    lambda talk: self._copied(outcome, talk), hears_cancel=outcome.status == "success"
+                )
             except Stopped as stopped:
                 if stopped.directive.stale:
                     return Outcome("stale")
                 stays = False
             keep = keep or stays
         try:
-            self._accompanied(lambda talk: self._clear_up(outcome, keep, talk))
+            self._accompanied(lambda talk: self._clear_up(outcome, keep, talk), hears_cancel=False)
         except Stopped as stopped:
             if stopped.directive.stale:
                 return Outcome("stale")
