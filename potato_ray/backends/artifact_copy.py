@@ -19,6 +19,7 @@ from typing import Any, Final, Protocol
 
 from potato_ray.agent.member_names import shown
 from potato_ray.backends.artifact_list import MB, Announced, ArtifactList, HostError, read_list
+from potato_ray.backends.artifact_target import target_in
 from potato_ray.errors import FULL, PotatoRayError
 from potato_ray.host.artifacts import key_of
 from potato_ray.ssh.failures import SshTimeout
@@ -152,15 +153,10 @@ class ArtifactCopy:
 
     def _target(self, path: str) -> Path:
         """Where a file goes; refuses a way through something that is no folder, as a link is none."""
-        *folders, name = path.split("/")
-        place = self.folder
-        for folder in folders:
-            place = place / folder
-            if place.is_symlink() or (place.exists() and not place.is_dir()):
-                raise self._refused(f"the way to {shown(path)} leads through something that is no folder")
-        if (place / name).is_dir():
-            raise self._refused(f"{shown(path)} is a folder here")
-        return place / name
+        try:
+            return target_in(self.folder, path)
+        except ValueError as failure:
+            raise self._refused(str(failure)) from None
 
     def _open(self, part: Path, file: Announced, digest: Any) -> int:
         """A descriptor at the file's offset; `digest` has taken in what is before it."""

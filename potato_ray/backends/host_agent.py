@@ -30,7 +30,8 @@ from potato_ray.job.folder import JobFolder
 from potato_ray.shipping.host_archive import host_archive
 from potato_ray.ssh import Connection, SshFailed
 
-FACTS_S: Final = 120.0
+FACTS_S: Final = 250.0
+"""For torch that is imported for the first time, and for another start that copies the same code first."""
 CODE_S: Final = 240.0
 """For another start that copies the same code first."""
 ENVIRONMENT_S: Final = 2000.0
@@ -262,7 +263,7 @@ class HostAgent:
         copy = ArtifactCopy(
             JobFolder(self.job.folder).artifacts, self.host, self.settings.max_artifact_mb, told
         )
-        wanted = {"max_artifact_mb": self.settings.max_artifact_mb, "without": ["predictions.jsonl"]}
+        wanted = {"max_artifact_mb": self.settings.max_artifact_mb}
         with self._ask("send_artifacts", talk, have=copy.have(), **wanted) as dialogue:
             return copy.receive(Bytes(dialogue.channel, talk.stopped))
 

@@ -47,7 +47,7 @@ class HostReport:
         try:
             return cls(
                 host=str(body["host"]),
-                python=str(body.get("environment") or body["executable"]),
+                python=str(body.get("python") or body["executable"]),
                 version=str(body["version"]),
                 remote_dir=str(body.get("remote_dir") or ""),
                 user=str(body.get("user") or ""),
@@ -55,7 +55,7 @@ class HostReport:
                 problem=str(body.get("problem") or ""),
                 free_disk_mb=_number(body.get("free_disk_mb")),
                 has_code=bool(body.get("has_code")),
-                has_environment=bool(body.get("environment")),
+                has_environment=body.get("python") not in (None, body["executable"]),
                 torch=_torch(body.get("torch")),
                 modules={str(name): _text(version) for name, version in (body.get("modules") or {}).items()},
                 smi={

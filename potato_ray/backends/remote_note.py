@@ -13,7 +13,8 @@ NAME: Final = "remote.json"
 
 @dataclass(frozen=True)
 class RemoteNote:
-    """Written before the agent is let in. `cleared`: nothing of the run is left on the host."""
+    """Written before the agent is let in. `cleared`: no process of the run is left on the host, and no file
+    but those that stay; `files_removed`: those are gone as well."""
 
     host: str
     attempt: int
@@ -22,6 +23,7 @@ class RemoteNote:
     python: str
     socket: str
     cleared: bool = False
+    files_removed: bool = False
 
 
 def read_note(folder: Path, attempt: int | None = None) -> RemoteNote | None:

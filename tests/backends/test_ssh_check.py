@@ -20,7 +20,7 @@ ListingOf = Callable[[str], Listing]
 FACTS: dict[str, Any] = {
     "version": "3.8.18",
     "executable": "/usr/bin/python3",
-    "environment": None,
+    "python": "/usr/bin/python3",
     "host": "gpu1",
     "user": "ada",
     "home": "/home/ada",
@@ -86,7 +86,7 @@ def test_what_is_no_report_of_ours_is_an_error_with_a_code() -> None:
 
 
 def test_the_interpreter_of_a_built_environment_is_that_of_a_run() -> None:
-    assert report(environment="/r/environments/1/bin/python").python == "/r/environments/1/bin/python"
+    assert report(python="/r/environments/1/bin/python").python == "/r/environments/1/bin/python"
     assert report().python == "/usr/bin/python3"
 
 
@@ -158,7 +158,7 @@ def test_what_a_list_of_packages_brings_is_known_once_it_is_installed() -> None:
     found = reached("gpu-server", "ssh", "d", looked(modules=missing), ["scikit-learn"])
     assert found.ok
     assert any("known once the packages are installed" in check.message for check in found.checks)
-    built = looked(modules=missing, environment="/r/environments/1/bin/python")
+    built = looked(modules=missing, python="/r/environments/1/bin/python")
     assert not reached("gpu-server", "ssh", "d", built, ["scikit-learn"]).ok
 
 
