@@ -61,12 +61,18 @@ class HostAgent:
         self._connection: Connection | None = None
         self._dialogue: Dialogue | None = None
         self._way_in: Path | None = None
+        self._words = ""
 
     # --- the connection ---------------------------------------------------------------------------
 
     @property
     def is_connected(self) -> bool:
         return self._connection is not None and self._connection.is_alive
+
+    @property
+    def has_lost_connection(self) -> bool:
+        """Whether the host has let us in, and the connection ended since."""
+        return self._connection is not None and not self._connection.is_alive
 
     @property
     def holds_channel(self) -> bool:
@@ -97,6 +103,7 @@ class HostAgent:
 
     def _hang_up(self) -> None:
         if self._dialogue is not None:
+            self.last_words()  # kept for the case that the host does not come back
             self._dialogue.close()
             self._dialogue = None
         if self._connection is not None:
@@ -146,8 +153,10 @@ class HostAgent:
         return not (found.get("agent") or {}).get("alive")
 
     def last_words(self) -> str:
-        """The end of what the agent has said, where we have its channel."""
-        return "" if self._dialogue is None else self._dialogue.channel.err_tail.strip()
+        """The end of what the agent has said, as far as we had its channel."""
+        if self._dialogue is not None:
+            self._words = self._dialogue.channel.err_tail.strip() or self._words
+        return self._words
 
     def _found(self, talk: Talk) -> bool:
         """Whether there is nothing to start: an agent lives, or the end of its job was told."""

@@ -96,19 +96,26 @@ class SshRun:
             return _failed(_gone(self._agent.host))
         try:
             if not self._mirror.result.exists():
-                self._accompanied(self._agent.open if note is None else self._open_again)
+                self._accompanied(self._open)
         except PotatoRayError as failure:
             return _failed(failure)
         return self._followed()
 
-    def _open_again(self, talk: Talk) -> None:
-        """Find the run of whoever followed it before; the host may not be there at this very moment."""
-        deadline = self._clock() + self._settings.heartbeat_timeout_s
+    def _open(self, talk: Talk) -> None:
+        """Have an agent at work; a host that has let us in once may not be there at this very moment."""
+        was_there = self._agent.note is not None
+        patience_s = self._settings.heartbeat_timeout_s
+        ends_at: float | None = None
         while True:
+            began = self._clock()
             try:
                 return self._agent.open(talk)
             except SshFailed as failure:
-                if self._clock() >= deadline:
+                now = self._clock()
+                was_there = was_there or self._agent.has_lost_connection
+                if ends_at is None or now - began > patience_s:
+                    ends_at = now + patience_s  # it is away for the first time, or was there for long
+                if not was_there or now >= ends_at:
                     raise
                 talk.step(f"{failure.message}; trying again")
             if talk.wait(RETRY_S):
