@@ -184,14 +184,15 @@ def call(controller: Any, method: str, *args: Any, timeout_s: float) -> Any:
         try:
             reference = getattr(controller, method).remote(*args)
             return ray.get(reference, timeout=max(0.1, deadline - time.monotonic()))
-        except (ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError) as error:
-            if method not in REPEATED or time.monotonic() > deadline:
-                raise _unanswered(method, f"it ended with {type(error).__name__}") from None
-            time.sleep(REPEAT_AFTER_S)
         except ray.exceptions.RayTaskError as error:
             if isinstance(error.cause, PotatoRayError):
                 raise error.cause from None
             raise
+        except ray.exceptions.RayError as error:
+            # Of many kinds where Ray's own processes are going, which nobody may have noticed yet.
+            if method not in REPEATED or time.monotonic() > deadline:
+                raise _unanswered(method, f"it ended with {type(error).__name__}") from None
+            time.sleep(REPEAT_AFTER_S)
 
 
 def reach(config: ProjectConfig) -> Any:

@@ -20,6 +20,8 @@ FAILURES = [
     ray.exceptions.ActorDiedError(),
     ray.exceptions.RayActorError(),
     ray.exceptions.GetTimeoutError("too late"),
+    ray.exceptions.RaySystemError("the raylet is gone"),
+    ray.exceptions.OwnerDiedError("00" * 28, "", ""),
 ]
 
 
