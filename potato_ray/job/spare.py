@@ -34,6 +34,9 @@ LOG_FILE = "spare.log"
 DEFAULT_TRAINERS = ("sklearn-text",)
 TAKE_TIMEOUT_S = 5.0
 _READY = b"r"
+_PREFIX = "spare-"
+_NOTE = "spare.where"
+"""In the state folder: where the last spare listens, or did."""
 
 
 def take_spare(address: Path, folder: JobFolder, python: str = sys.executable) -> ProcessId | None:
@@ -117,8 +120,10 @@ class SpareKeeper:
             self._forget()
 
     def _start(self) -> None:
+        self._sweep()
         # The spare removes this folder when it takes a job or ends.
-        address = Path(tempfile.mkdtemp(prefix="spare-", dir=_short_directory())) / "socket"
+        address = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=_short_directory())) / "socket"
+        (self.state_dir / _NOTE).write_text(str(address), "utf-8")
         mine, theirs = socket.socketpair()
         try:
             # Sent ahead: should this process die now, the spare still knows which folder to remove.
@@ -133,6 +138,15 @@ class SpareKeeper:
         finally:
             theirs.close()
         self._line, self.address = mine, address
+
+    def _sweep(self) -> None:
+        """Remove the folder of a spare that was killed together with its keeper: nobody else does."""
+        try:
+            before = Path((self.state_dir / _NOTE).read_text("utf-8"))
+        except (OSError, ValueError):
+            return
+        if before.parent.name.startswith(_PREFIX) and before.name == "socket" and not _answers(before):
+            shutil.rmtree(str(before.parent), ignore_errors=True)
 
     def _start_process(self, theirs: socket.socket) -> None:
         command = start.command(self.python, "spare_launcher", bare=True)
@@ -182,6 +196,17 @@ class SpareKeeper:
         self._line = None
         self.address = None
         self._ready = False
+
+
+def _answers(address: Path) -> bool:
+    """Whether somebody listens there."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(TAKE_TIMEOUT_S)
+        try:
+            connection.connect(str(address))
+        except OSError:
+            return False
+    return True
 
 
 def _short_directory() -> str:

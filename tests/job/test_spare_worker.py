@@ -183,6 +183,29 @@ def test_a_spare_without_a_job_is_gone_within_a_second_of_its_owners_death(tmp_p
     owner.communicate(timeout=5)
 
 
+def test_what_a_spare_that_was_killed_with_its_keeper_has_left_goes_with_the_next_one(tmp_path):
+    first = SpareKeeper(tmp_path, trainers=["stub_trainers:Preloading"], env=ENV)
+    first.ensure()
+    assert first.wait_ready(20)
+    folder = first.address.parent
+    for pid in spare_pids(first.address):
+        os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: not spare_pids(first.address))
+    assert folder.exists()
+    second = SpareKeeper(tmp_path, trainers=["stub_trainers:Preloading"], env=ENV)
+    second.ensure()
+    assert not folder.exists()
+    second.close()
+    first.close()
+
+
+def test_a_spare_of_another_keeper_that_waits_is_left_alone(keeper, tmp_path):
+    other = SpareKeeper(tmp_path, trainers=["stub_trainers:Preloading"], env=ENV)
+    other.ensure()
+    assert keeper.address.exists()
+    other.close()
+
+
 def test_only_the_owner_may_talk_to_a_spare(keeper):
     assert stat.S_IMODE(keeper.address.stat().st_mode) == 0o600
     assert stat.S_IMODE(keeper.address.parent.stat().st_mode) == 0o700
