@@ -235,6 +235,48 @@ class ArtifactList(BaseModel):
     artifacts: list[Artifact]
 
 
+class RemoteProblem(BaseModel):
+    """Why a file could not be fetched."""
+
+    error: str
+    error_code: str
+    evidence: str
+    next_step: str
+
+
+class RemoteFile(BaseModel):
+    """A file of a run on its host; `here_bytes` of its `bytes` have come. `problem`: why it has failed."""
+
+    model_config = ConfigDict(json_schema_extra=one(examples.REMOTE_FILE))
+
+    path: str
+    bytes: int = Field(ge=0)
+    state: Literal["there", "waiting", "fetching", "here", "failed"]
+    here_bytes: int = Field(ge=0)
+    problem: RemoteProblem | None
+
+
+class RemoteFileList(BaseModel):
+    """What of a run stays on its host, by path; `folder` is the artifacts folder there."""
+
+    model_config = ConfigDict(json_schema_extra=one(examples.REMOTE_FILES))
+
+    run_id: str
+    host: str
+    folder: str
+    files: list[RemoteFile]
+
+
+class RemoteFilesRemoved(BaseModel):
+    """The folder `removed` of a run is gone from the host."""
+
+    model_config = ConfigDict(json_schema_extra=one(examples.REMOTE_FILES_REMOVED))
+
+    run_id: str
+    host: str
+    removed: str
+
+
 class TrainerParam(BaseModel):
     """One parameter of a trainer, for forms; `configured` is what trainer_params says, else the default."""
 

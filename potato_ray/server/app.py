@@ -23,6 +23,7 @@ from potato_ray.server.routes import (
     health,
     login,
     pages,
+    remote_files,
     run_files,
     run_page,
     runs,
@@ -59,7 +60,7 @@ def create_app(context: ServerContext) -> FastAPI:
     app.state.keeper = Keeper(context, sessions, Throttle())
     agent_door.install(app, agent_door.door_for_backends(context))
     problems.install(app)
-    for group in (health, login, pages, run_page, catalogue, status, runs, run_files):
+    for group in (health, login, pages, run_page, catalogue, status, runs, run_files, remote_files):
         app.include_router(group.router)
     for group in (agent_tokens, agent_jobs, agent_files):
         app.include_router(group.router)

@@ -1,7 +1,8 @@
 """The files that a run offers: those in its artifacts folder, and nothing that a link leads to outside.
 
-A name that is no UTF-8 fits into no address, so its file is left out. Spec, bundle and logs of the job folder
-are not among them; events and log have routes of their own.
+A name that is no UTF-8 fits into no address, so its file is left out, and so are files that are still on
+their way here. Spec, bundle and logs of the job folder are not among them; events and log have routes of
+their own.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from potato_ray.backends.artifact_copy import PARTS
 from potato_ray.errors import NotFound
 
 MAX_FILES = 5000
@@ -67,7 +69,7 @@ def _root(run_folder: Path) -> Path:
 
 def _files_below(root: Path) -> Iterator[Path]:
     for folder, folders, names in os.walk(root, followlinks=False):
-        folders.sort()
+        folders[:] = sorted(each for each in folders if each != PARTS or Path(folder) != root)
         yield from (Path(folder, name) for name in sorted(names))
 
 
@@ -75,7 +77,12 @@ def _found(root: Path, name: str) -> tuple[Path, os.stat_result]:
     """Raises one of _UNFIT for a name that leads out of `root`, or to no file."""
     name.encode("utf-8")
     parts = name.split("/")
-    if any(part in ("", ".", "..") for part in parts) or _CONTROL.search(name) or "\\" in name:
+    if (
+        any(part in ("", ".", "..") for part in parts)
+        or parts[0] == PARTS
+        or _CONTROL.search(name)
+        or "\\" in name
+    ):
         raise ValueError(name)
     real = root.joinpath(*parts).resolve(strict=True)
     real.relative_to(root)

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable
 
 from potato_ray.backends.base import Check, CheckReport
+from potato_ray.server.background import in_background
 
 DEADLINE_S = 90.0
 
 
 class BackendChecks:
-    """The checks under way, one at most for each backend: whoever asks meanwhile gets its answer too.
-
-    The threads are daemons, so that a check that hangs keeps neither other requests nor the end of
-    the server waiting.
-    """
+    """The checks under way, one at most for each backend: whoever asks meanwhile gets its answer too."""
 
     def __init__(self, deadline_s: float = DEADLINE_S) -> None:
         self.deadline_s = deadline_s
@@ -29,38 +25,11 @@ class BackendChecks:
         """
         future = self._running.get(name)
         if future is None or future.done():
-            future = self._running[name] = _in_thread(check)
+            future = self._running[name] = in_background(check, "backend-check")
         try:
             return await asyncio.wait_for(asyncio.shield(future), self.deadline_s)
         except TimeoutError:
             return _too_long(name, type, self.deadline_s)
-
-
-def _in_thread(check: Callable[[], CheckReport]) -> asyncio.Future[CheckReport]:
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[CheckReport] = loop.create_future()
-
-    def settle(report: CheckReport | None, error: Exception | None) -> None:
-        if future.done():
-            return
-        if error is not None:
-            future.set_exception(error)
-        elif report is not None:
-            future.set_result(report)
-
-    def work() -> None:
-        report, error = None, None
-        try:
-            report = check()
-        except Exception as failure:  # noqa: BLE001 - it is raised where it is awaited
-            error = failure
-        try:
-            loop.call_soon_threadsafe(settle, report, error)
-        except RuntimeError:
-            pass  # the server has ended meanwhile
-
-    threading.Thread(target=work, name="backend-check", daemon=True).start()
-    return future
 
 
 def _too_long(name: str, type: str, deadline_s: float) -> CheckReport:  # noqa: A002 - the report's own name

@@ -74,6 +74,26 @@ ARTIFACTS: dict[str, Any] = {
     "artifacts": [{"path": "model.skops", "bytes": 48211, "modified": 1772357404.5}],
 }
 
+_REMOTE_RUN = f"/home/ada/.cache/potato-training/runs/{RUN_ID}.1"
+REMOTE_FILE: dict[str, Any] = {
+    "path": "model/weights.bin",
+    "bytes": 5_368_709_120,
+    "state": "fetching",
+    "here_bytes": 734_003_200,
+    "problem": None,
+}
+REMOTE_FILES: dict[str, Any] = {
+    "run_id": RUN_ID,
+    "host": "gpu.example.org",
+    "folder": f"{_REMOTE_RUN}/jobs/{RUN_ID}.1/artifacts",
+    "files": [REMOTE_FILE],
+}
+REMOTE_FILES_REMOVED: dict[str, Any] = {
+    "run_id": RUN_ID,
+    "host": "gpu.example.org",
+    "removed": _REMOTE_RUN,
+}
+
 TRAINERS: dict[str, Any] = {
     "trainers": [
         {

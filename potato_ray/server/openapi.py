@@ -33,6 +33,7 @@ DESCRIPTIONS = {
     429: "Too many wrong keys came from this address; Retry-After says when to try again.",
     431: "The headers are too long.",
     500: "The server met an unexpected error, or the project's files cannot be used.",
+    502: "The host that the run ran on cannot be reached, or the way to it broke off.",
     503: "The controller cannot be reached, or the registry not be written, at present; see Retry-After.",
     507: "The disk of the project is full, so nothing was changed.",
 }

@@ -71,6 +71,10 @@ class Rejected(PotatoRayError):
 
 _PASSING = frozenset({"controller_restarting", "registry_locked", "project_unwritable"})
 """Trouble that may be over when the request is sent again."""
+_OF_HOSTS = frozenset(
+    {"ssh_failed", "copy_broke_off", "copy_stalled", "copy_damaged", "copy_refused", "remote_files_stay"}
+)
+"""Trouble that another machine has, or the way to it."""
 
 
 def status_of(error: PotatoRayError) -> int:
@@ -85,6 +89,8 @@ def status_of(error: PotatoRayError) -> int:
         return 503
     if error.code == "disk_full":
         return 507
+    if error.code in _OF_HOSTS:
+        return 502
     if isinstance(error, Conflict):
         return 409
     return 500

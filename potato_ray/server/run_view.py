@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from potato_ray.backends.left_on_host import LeftOnHost, left_on_host
+from potato_ray.backends.remote_note import read_note
+from potato_ray.errors import Conflict
 from potato_ray.job.folder import JobFolder, read_json
 from potato_ray.registry.runs import Run
 from potato_ray.registry.states import State
@@ -87,6 +90,8 @@ class RunPage:
     log_after: int
     files: tuple[ArtifactFile, ...]
     n_files: int
+    remote: LeftOnHost | None
+    remote_removed: bool
     can_withdraw: bool
     error: str
     error_evidence: str
@@ -106,7 +111,7 @@ class RunPage:
     def stayed(self) -> Stayed | None:
         """Where its model files stayed; None when they did not stay anywhere else."""
         host, _, folder = self.run.artifact_uri.partition(":")
-        return Stayed(host, folder) if folder else None
+        return Stayed(host, folder) if folder and not self.remote_removed else None
 
     @property
     def reported(self) -> tuple[tuple[str, Any], ...]:
@@ -139,11 +144,27 @@ def run_page(context: ServerContext, run: Run) -> RunPage:
         log_after=log_after,
         files=tuple(files[:FILES_SHOWN]),
         n_files=len(files),
+        remote=_remote(context, run, folder),
+        remote_removed=_is_removed(folder),
         can_withdraw=_can_withdraw(context, run),
         error=hidden(context, run.error),
         error_evidence=hidden(context, run.error_evidence),
         error_next_step=hidden(context, run.error_next_step),
     )
+
+
+def _remote(context: ServerContext, run: Run, folder: Path | None) -> LeftOnHost | None:
+    """What stays on a host that the server can log in to; None for nothing."""
+    try:
+        return left_on_host(context.config, run, folder)
+    except Conflict:
+        return None
+
+
+def _is_removed(folder: Path | None) -> bool:
+    """Whether files that stayed on a host were removed there since."""
+    note = read_note(folder) if folder is not None else None
+    return note is not None and note.files_removed
 
 
 # --- scores ---------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ import { Refused, call } from "./api.js";
 import { cancelButtons } from "./cancel.js";
 import { isKnown, showConnection } from "./connection.js";
 import { piece, say } from "./pieces.js";
+import { remoteFiles } from "./remote_files.js";
 import { Curves } from "./run_curves.js";
 import { follow } from "./stream.js";
 import { localTimes } from "./times.js";
@@ -292,6 +293,7 @@ function begin() {
   events.attach();
   const live = byId("run")?.dataset.live === "yes";
   withdrawButton(run, showAnew);
+  remoteFiles(run, showAnew);
   if (!live) {
     follower?.stop();
     // A run without a picture of its curves: one that failed or was stopped.

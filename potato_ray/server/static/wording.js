@@ -26,6 +26,13 @@ export function progressWords({ total, current, eta_s }) {
   return `${number(current)} of ${number(total)}${left}`;
 }
 
+/** @param {number} bytes */
+export function fileSize(bytes) {
+  if (bytes < 1024) return bytes === 1 ? "1 Byte" : `${bytes} Bytes`;
+  const power = Math.min(Math.floor(Math.log2(bytes) / 10), 5);
+  return `${(bytes / 1024 ** power).toFixed(1)} ${["KiB", "MiB", "GiB", "TiB", "PiB"][power - 1]}`;
+}
+
 /** @param {unknown} value */
 export function number(value) {
   if (typeof value !== "number") return String(value);
