@@ -190,7 +190,7 @@ def test_what_a_spare_that_was_killed_with_its_keeper_has_left_goes_with_the_nex
     folder = first.address.parent
     for pid in spare_pids(first.address):
         os.kill(pid, signal.SIGKILL)
-    wait_for(lambda: not spare_pids(first.address))
+    wait_for(lambda: not spare_pids(first.address), "the end of the spare")
     assert folder.exists()
     second = SpareKeeper(tmp_path, trainers=["stub_trainers:Preloading"], env=ENV)
     second.ensure()
