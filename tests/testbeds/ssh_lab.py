@@ -12,11 +12,12 @@ from types import TracebackType
 from typing import Any
 
 import httpx
+import yaml
 from server_process import API, ServerProcess
 from sshd import ALIAS, Sshd
 from whole_runs import MakeProject, ended
 
-from potato_ray.config import ProjectConfig
+from potato_ray.config import ProjectConfig, load
 from potato_ray.job.processes import marked
 from potato_ray.registry.reading import RegistryReader
 from potato_ray.registry.runs import Run
@@ -28,7 +29,10 @@ PLUGIN = Path(__file__).parent / "plugin"
 
 
 class SshLab:
-    """`keys` are those of the backend `gpu` besides type and host; the host's files lie in `remote_dir`."""
+    """`keys` are those of the backend `gpu` besides type and host; the host's files lie in `remote_dir`.
+
+    `debug`: a server that takes everybody on its machine for an admin.
+    """
 
     def __init__(
         self,
@@ -37,6 +41,8 @@ class SshLab:
         remote_dir: Path,
         keys: Mapping[str, Any] | None = None,
         backends: Mapping[str, Any] | None = None,
+        *,
+        debug: bool = False,
         **training: Any,
     ) -> None:
         self.sshd = sshd
@@ -50,6 +56,8 @@ class SshLab:
             **(keys or {}),
         }
         self.config: ProjectConfig = make_project(backends={"gpu": gpu, **(backends or {})}, **training)
+        if debug:
+            self.config = _debugged(self.config)
         self.server = self._serve()
 
     def __enter__(self) -> SshLab:
@@ -102,14 +110,14 @@ class SshLab:
         }
         return str(self.post(f"{API}/runs", body)["run_id"])
 
-    def job(self, run_id: str) -> Path:
+    def job(self, run_id: str, remote_dir: Path | None = None) -> Path:
         """The job folder of a run on the host, once it is there."""
-        [folder] = self.remote_dir.glob(f"runs/{run_id}.*/jobs/{run_id}.*")
+        [folder] = (remote_dir or self.remote_dir).glob(f"runs/{run_id}.*/jobs/{run_id}.*")
         return folder
 
-    def go(self, run_id: str) -> None:
+    def go(self, run_id: str, remote_dir: Path | None = None) -> None:
         """Let a rehearsal that waits for it go on, on the host."""
-        (self.job(run_id) / "go").touch()
+        (self.job(run_id, remote_dir) / "go").touch()
 
     def succeeded(self, run_id: str) -> Run:
         run = ended(self.config, run_id)
@@ -122,18 +130,18 @@ class SshLab:
         url = f"{self.server.url}{API}/runs/{run_id}/log"
         return httpx.get(url, headers=self.server.headers(), timeout=20.0).text
 
-    def nothing_is_left(self, run_id: str) -> bool:
-        """Whether the run's processes, folder and sockets on the host are gone, soon."""
+    def nothing_is_left(self, run_id: str, remote_dir: Path | None = None) -> bool:
+        """Whether the run's processes and folder on the host are gone, soon."""
         deadline = time.monotonic() + GONE_S
-        while self.left(run_id):
+        while self.left(run_id, remote_dir):
             if time.monotonic() > deadline:
                 return False
             time.sleep(0.05)
         return True
 
-    def left(self, run_id: str) -> list[str]:
+    def left(self, run_id: str, remote_dir: Path | None = None) -> list[str]:
         """What of a run is left on the host."""
-        runs = [str(path) for path in self.remote_dir.glob(f"runs/{run_id}*")]
+        runs = [str(path) for path in (remote_dir or self.remote_dir).glob(f"runs/{run_id}*")]
         workers = [str(pid) for pid in marked([f"POTATO_RAY_JOB={run_id}:1"])]
         agents = [str(pid) for pid in self._agents(run_id)]
         return [*runs, *workers, *agents]
@@ -154,3 +162,14 @@ class SshLab:
         """The agent of a run on the host."""
         [pid] = self._agents(run_id)
         return pid
+
+
+def _debugged(config: ProjectConfig) -> ProjectConfig:
+    body = yaml.safe_load(config.path.read_text("utf-8"))
+    config.path.write_text(yaml.safe_dump({**body, "debug": True}, allow_unicode=True), "utf-8")
+    return load(config.path)
+
+
+def socket_folders(uid: int) -> list[Path]:
+    """The folders of agents' sockets that an account has on this machine."""
+    return [path for path in Path("/tmp").glob("potato-????????") if path.stat().st_uid == uid]
