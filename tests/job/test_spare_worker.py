@@ -8,6 +8,7 @@ import socket
 import stat
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -183,20 +184,17 @@ def test_a_spare_without_a_job_is_gone_within_a_second_of_its_owners_death(tmp_p
     owner.communicate(timeout=5)
 
 
-def test_what_a_spare_that_was_killed_with_its_keeper_has_left_goes_with_the_next_one(tmp_path):
-    first = SpareKeeper(tmp_path, trainers=["stub_trainers:Preloading"], env=ENV)
-    first.ensure()
-    assert first.wait_ready(20)
-    folder = first.address.parent
-    for pid in spare_pids(first.address):
-        os.kill(pid, signal.SIGKILL)
-    wait_for(lambda: not spare_pids(first.address), "the end of the spare")
-    assert folder.exists()
+def test_what_a_spare_that_was_killed_with_its_keeper_has_left_goes_with_the_next_one(keeper, tmp_path):
+    note = tmp_path / "spare.where"
+    assert note.read_text("utf-8") == str(keeper.address)
+    left = Path(tempfile.mkdtemp(prefix="spare-", dir="/tmp")) / "socket"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as nobody:
+        nobody.bind(str(left))
+    note.write_text(str(left), "utf-8")
     second = SpareKeeper(tmp_path, trainers=["stub_trainers:Preloading"], env=ENV)
     second.ensure()
-    assert not folder.exists()
+    assert not left.parent.exists()
     second.close()
-    first.close()
 
 
 def test_a_spare_of_another_keeper_that_waits_is_left_alone(keeper, tmp_path):
