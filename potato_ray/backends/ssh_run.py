@@ -7,6 +7,7 @@ All that takes its time is told in the step line, and hears a cancel.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -24,9 +25,10 @@ from potato_ray.errors import Cancelled, PotatoRayError
 from potato_ray.mirror.folder import MirrorFolder
 from potato_ray.ssh import SshFailed
 
+logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
-COPY_TRIES: Final = 5
+TRIES: Final = 5
 RETRY_S: Final = 2.0
 MOST_NAMED: Final = 20
 """Files that are named in the log, of those that stay on the host."""
@@ -189,11 +191,15 @@ class SshRun:
 
     def _copied_at_last(self, talk: Talk) -> Copied:
         """The copy, after as many tries as it takes within reason; each goes on where the last one was."""
-        for left in reversed(range(COPY_TRIES)):
+        return self._tried(lambda: self._agent.copy_artifacts(talk), TRIES, talk)
+
+    def _tried(self, work: Callable[[], T], tries: int, talk: Talk) -> T:
+        """What the work gives, over a connection that is made again where it was lost."""
+        for left in reversed(range(tries)):
             try:
                 if not self._agent.is_connected:
                     self._agent.connect(talk)
-                return self._agent.copy_artifacts(talk)
+                return work()
             except (SshFailed, CopyFailed) as failure:
                 again = isinstance(failure, SshFailed) or failure.code in ("copy_broke_off", "copy_damaged")
                 if not left or not again or talk.wait(RETRY_S):
@@ -213,17 +219,29 @@ class SshRun:
         talk.log(f"{copied.n_files} files, {copied.n_bytes / MB:.1f} MB, were copied from {host}")
 
     def _clear_up(self, outcome: Outcome, keep: bool, talk: Talk) -> None:
+        note = self._agent.note
+        # Where the run has waited for the host in vain, its end does not wait for it any longer.
+        tries = 1 if outcome.error_code in ("heartbeat_lost", "ssh_failed") else TRIES
         try:
-            if outcome.status != "success" and not self._mirror.agent_log.exists():
-                self._agent.fetch_log(self._mirror.agent_log)
-            note = self._agent.note
-            if note is None or note.cleared:
-                return  # there is nothing over there
-            if not self._agent.is_connected:
-                self._agent.connect(talk)
-            self._agent.clear_up(talk, keep=keep)
+            if note is not None and not note.cleared:
+                self._tried(lambda: self._clear_there(outcome, keep, talk), tries, talk)
         except (PotatoRayError, OSError) as failure:
             talk.log(f"{self._agent.host} could not be cleared up: {failure}", "warning")
+        finally:
+            self._keep_log(outcome)
+
+    def _clear_there(self, outcome: Outcome, keep: bool, talk: Talk) -> None:
+        self._keep_log(outcome)  # before the one over there goes
+        self._agent.clear_up(talk, keep=keep)
+
+    def _keep_log(self, outcome: Outcome) -> None:
+        """Have the agent's log here after a failure, or the end of it that was heard."""
+        if outcome.status == "success" or self._mirror.agent_log.exists():
+            return
+        try:
+            self._agent.fetch_log(self._mirror.agent_log)
+        except OSError as failure:
+            logger.warning("the agent's log cannot be kept in %s: %s", self._mirror.path, failure)
 
 
 def _gone(host: str) -> PotatoRayError:
