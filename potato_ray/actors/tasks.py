@@ -17,7 +17,7 @@ import ray
 import ray.exceptions
 
 from potato_ray.actors.embedded import restore_home
-from potato_ray.agent_place import place_of
+from potato_ray.agent_place import place_of, trouble_of
 from potato_ray.backends.base import Directive, Job, Outcome
 from potato_ray.backends.grants import Grant, Means
 from potato_ray.backends.making import make_backend
@@ -150,7 +150,8 @@ def supervise_run(
         granted: Grant = messenger.call("grant", run_id, attempt)
         return granted
 
-    means = Means(grant, place_of(config.state_dir), config.state_dir)
+    state_dir = config.state_dir
+    means = Means(grant, place_of(state_dir), state_dir, trouble_of(state_dir))
     made = make_backend(backend, config, spare=spare, means=means)
     return made.execute(job, ControllerSink(messenger, job))
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from potato_ray.errors import RunFailed
+
 if TYPE_CHECKING:
     from potato_ray.config.models import ProjectConfig
 
@@ -27,11 +29,24 @@ class Means:
     """What a backend needs to start agents. `grant` makes a new token for a run id and an attempt.
 
     `agent_socket` is where the server answers agents, `state_dir` where code for hosts is kept ready.
+    `no_socket` says why nobody answers there, "" where somebody does.
     """
 
     grant: Callable[[str, int], Grant]
     agent_socket: Path
     state_dir: Path
+    no_socket: str = ""
+
+    def require_socket(self) -> None:
+        """Raises RunFailed (cannot_listen) where an agent could not report."""
+        if self.no_socket:
+            raise RunFailed(
+                "The server has no socket for agents, so a machine that is reached by ssh cannot report.",
+                code="cannot_listen",
+                evidence=self.no_socket,
+                next_step="Look whether there is space in the folder for temporary files, then start the "
+                "server anew.",
+            )
 
 
 def starts_agents(config: ProjectConfig, backend: str) -> bool:

@@ -98,6 +98,7 @@ class SshRun:
             return _failed(_gone(self._agent.host))
         try:
             if not self._mirror.result.exists():
+                self._agent.means.require_socket()
                 self._accompanied(self._open)
         except PotatoRayError as failure:
             return _failed(failure)

@@ -111,11 +111,12 @@ def _train_here(config: ProjectConfig, request: StartRequest, backend: str) -> t
         with _told_of_ctrl_c(termination, "stopped; no run was made"):
             from potato_ray.actors.session import Session
 
-            session = stack.enter_context(Session(config, purpose="potato-ray training run"))
-            if starts_agents(config, backend):
-                from potato_ray.cli.agents_here import answering_agents
-
-                stack.enter_context(answering_agents(config))
+            session = Session(config, purpose="potato-ray training run")
+            session.hold()
+            stack.callback(session.close)
+            # First of all: the controller takes up every run that was left, those on other machines too.
+            stack.enter_context(_answering_agents(config, needed=starts_agents(config, backend)))
+            session.bring_up()
             termination.check()
         with _told_of_ctrl_c(
             termination, "stopped; a run may have been made: potato-ray training runs shows whether it was"
@@ -129,6 +130,17 @@ def _train_here(config: ProjectConfig, request: StartRequest, backend: str) -> t
                 next_step=answer["next_step"],
             )
         return _follow(_Here(session, config), config, answer["run_id"], termination)
+
+
+def _answering_agents(config: ProjectConfig, *, needed: bool) -> contextlib.AbstractContextManager[None]:
+    """Answer the agents of runs on other machines; without a socket only where this run needs none."""
+    from potato_ray.server.agent_socket import is_wanted
+
+    if not is_wanted(config.model_training):
+        return contextlib.nullcontext()
+    from potato_ray.cli.agents_here import answering_agents
+
+    return answering_agents(config, needed=needed)
 
 
 @contextlib.contextmanager

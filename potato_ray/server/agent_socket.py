@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from potato_ray.agent_place import NAME, note_place
+from potato_ray.agent_place import NAME, note_place, note_trouble
 from potato_ray.errors import PotatoRayError
 from potato_ray.lock import private_folder
 
@@ -75,19 +75,24 @@ class AgentSocket:
             # The path is too long, or its file system has no sockets.
             self._own_folder = Path(tempfile.mkdtemp(prefix="potato-ray-"))
             self.path = self._own_folder / NAME
-            self._bind_or_raise()
+            self._bind_or_raise(state_dir)
         try:
             note_place(state_dir, self.path)
         except OSError as failure:
-            self.close()
-            raise _cannot_listen(self.path, failure) from None
+            raise self._cannot_listen(state_dir, failure) from None
 
-    def _bind_or_raise(self) -> None:
+    def _bind_or_raise(self, state_dir: Path) -> None:
         try:
             self._bind(self.path)
         except OSError as failure:
-            self.close()
-            raise _cannot_listen(self.path, failure) from None
+            raise self._cannot_listen(state_dir, failure) from None
+
+    def _cannot_listen(self, state_dir: Path, failure: OSError) -> PotatoRayError:
+        """The error, noted for runs that need the socket."""
+        self.close()
+        error = _cannot_listen(self.path, failure)
+        note_trouble(state_dir, error.evidence)
+        return error
 
     def _bind(self, path: Path) -> None:
         if len(os.fsencode(path)) > LONGEST_PATH:
