@@ -22,6 +22,7 @@ from potato_ray.backends.ssh_placing import HostGpus, on_cpu, place_on_host
 from potato_ray.backends.ssh_run import SshRun
 from potato_ray.backends.ssh_settings import SshSettings
 from potato_ray.backends.torch_build import TorchBuild
+from potato_ray.backends.way_back import look_for_way_back
 from potato_ray.errors import PotatoRayError, RunFailed
 from potato_ray.job.command import Answer
 from potato_ray.ssh import Connection
@@ -60,11 +61,12 @@ class SshBackend:
         try:
             modules = ssh_check.modules_of_trainers()
             report, gpus = self._line.ask(lambda line: self._look(line, modules=modules, torch=True))
+            way_back = self._line.ask(look_for_way_back)
         except PotatoRayError as failure:
             return ssh_check.unreached(self.name, self.type, settings.description, failure)
         finally:
             self._line.close()
-        looked = Looked(report, gpus, self._placed(gpus, frozenset()))
+        looked = Looked(report, gpus, self._placed(gpus, frozenset()), way_back)
         return ssh_check.reached(self.name, self.type, settings.description, looked, settings.packages)
 
     def place(self, taken: Set[str], *, uses_gpu: bool = True) -> Placement | Refusal:

@@ -23,11 +23,15 @@ OLDEST_PYTHON = (3, 8)
 
 @dataclass(frozen=True)
 class Looked:
-    """What was found on a host; `placed` is what a run that can use a GPU would get now."""
+    """What was found on a host; `placed` is what a run that can use a GPU would get now.
+
+    `way_back`: whether its agent could reach the server.
+    """
 
     report: HostReport
     gpus: HostGpus
     placed: Placement | Refusal
+    way_back: Check
 
 
 def modules_of_trainers() -> tuple[str, ...]:
@@ -50,6 +54,7 @@ def reached(
         else f"{description}. {placed.message}",
         checks=(
             Check("ssh", ok=True, message=f"logged in to {report.host} as {report.user or 'you'}"),
+            looked.way_back,
             _python_check(report),
             _device_check(placed, trainers),
             *(_card_check(card, looked.gpus) for card in looked.gpus.listing.cards),

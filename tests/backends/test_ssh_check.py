@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from potato_ray.backends.base import Placement, Refusal
+from potato_ray.backends.base import Check, Placement, Refusal
 from potato_ray.backends.gpus import FIELDS, Listing
 from potato_ray.backends.host_report import HostReport
 from potato_ray.backends.ssh_check import Looked, modules_of_trainers, reached, unreached
@@ -53,7 +53,7 @@ def looked(**facts: Any) -> Looked:
     told = report(**facts)
     gpus = HostGpus(told.listing(never), told.torch)
     placed = place_on_host("gpu-server", "gpu1", "auto", gpus, taken=frozenset(), min_free_mb=2000.0)
-    return Looked(told, gpus, placed)
+    return Looked(told, gpus, placed, Check("socket", ok=True, message="fine"))
 
 
 def card_line(index: int = 0, free_mb: int = 39000) -> str:

@@ -110,6 +110,8 @@ def test_a_host_that_forwards_no_socket_refuses_with_the_next_step(lab: SshLab) 
     run = failed(lab, "no-sockets")
     assert run.error.startswith("ssh to no-sockets failed: It refuses to forward a unix socket")
     assert "AllowStreamLocalForwarding" in run.error_next_step
+    assert refused(lab, "no-sockets") == "ssh to no-sockets failed: It refuses to forward a unix socket"
+    assert lab.post(f"{API}/backends/gpu/check", {})["ok"]
 
 
 def test_a_full_disk_is_told_and_a_run_succeeds_once_there_is_space(lab: SshLab, folder: Path) -> None:

@@ -84,7 +84,9 @@ def test_the_check_prints_the_same_as_data(config: ProjectConfig) -> None:
     assert told.returncode == 0, told.stdout + told.stderr
     report = json.loads(told.stdout)
     assert (report["ok"], report["backend"], report["type"]) == (True, "gpu", "ssh")
-    assert {"ssh", "python", "device", "disk", "path"} <= {each["name"] for each in report["checks"]}
+    assert {"ssh", "socket", "python", "device", "disk", "path"} <= {
+        each["name"] for each in report["checks"]
+    }
 
 
 @pytest.mark.parametrize("arguments", [(), ("--json",)])

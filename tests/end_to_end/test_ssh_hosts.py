@@ -128,4 +128,6 @@ def test_the_check_of_a_noisy_host_says_the_path_that_commands_see(
     assert report["ok"], report
     said = {check["name"]: check["message"] for check in report["checks"]}
     assert said["path"] == f"PATH there: {accounts[NOISY].home}/bin"
+    assert said["socket"] == "a socket for the agent can be forwarded to the server"
+    assert socket_folders(accounts[NOISY].uid) == []
     assert said["ssh"].endswith(f"as {accounts[NOISY].name}")
