@@ -104,6 +104,7 @@ def _with_socket(request: Mapping[str, Any], folder: RunFolder, workdir: HostWor
     if before is not None:
         remove_socket_folder(before.socket)
     socket = str(make_socket_folder() / SOCKET)
+    keep = False
     try:
         process = identify(os.getpid())
         assert process is not None  # noqa: S101 - it is ourselves
@@ -111,10 +112,12 @@ def _with_socket(request: Mapping[str, Any], folder: RunFolder, workdir: HostWor
         folder.write_note(note)
         say({"ready": {"socket": socket, "python": request["python"]}})
         secrets = Secrets.read()
-        workdir.lease = secrets.lease
+        workdir.lease, keep = secrets.lease, secrets.keep
         return _as_agent(request, secrets, folder, workdir, note)
     finally:
         remove_socket_folder(socket)
+        if not keep:
+            folder.remove_if_unused()
 
 
 def _as_agent(

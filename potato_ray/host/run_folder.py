@@ -78,6 +78,17 @@ class RunFolder:
         """Raises OSError."""
         write_json(self.path / "agent.json", asdict(note))
 
+    def remove_if_unused(self) -> None:
+        """Remove it where no job lies in it: nobody may ever come to clear it up. Never fails."""
+        if self.job.path.exists():
+            return
+        aside = self.path.with_name(f".{self.name}.ended")
+        try:
+            self.path.rename(aside)  # whoever starts another agent meanwhile has a folder of its own
+        except OSError:
+            return
+        shutil.rmtree(str(aside), ignore_errors=True)
+
 
 def make_socket_folder() -> Path:
     """A fresh folder for one socket, which nobody else can enter, at a short path. Raises OSError."""

@@ -68,13 +68,14 @@ def test_the_socket_is_in_a_folder_of_its_own_that_nobody_else_enters(one_host) 
     assert list(socket.parent.iterdir()) == []
 
 
-def test_an_agent_that_gets_no_secrets_leaves_no_socket_folder(one_host) -> None:
+def test_an_agent_that_gets_no_secrets_leaves_no_folder(one_host) -> None:
     talk = one_host.run()
     socket = Path(talk.line_with("ready")["socket"])
     talk.end_input()
     assert talk.line_with("error")["code"] == "no_input"
     talk.ended()
     assert not socket.parent.exists()
+    assert list(one_host.folder.parent.iterdir()) == []
 
 
 def test_secrets_of_another_form_are_refused_without_being_shown(one_host) -> None:
