@@ -9,9 +9,9 @@ What is said of the run comes by the agent's requests to the server, not over th
 
 from __future__ import annotations
 
+import contextlib
+import math
 import shlex
-import shutil
-import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -37,6 +37,10 @@ CODE_S: Final = 240.0
 ENVIRONMENT_S: Final = 2000.0
 """Between two lines of pip, and for another run that builds the same environment first."""
 ANSWER_S: Final = 60.0
+START_S: Final = 7200.0
+"""For everything up to an agent at work."""
+QUESTION_S: Final = 300.0
+"""For any other request, from its first answer to its last."""
 ANOTHER_S: Final = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 """Pauses, while another agent for the same run is said to be there and cannot be found yet."""
 AGENT_LIVES: Final = "agent_lives"
@@ -49,7 +53,11 @@ _MB: Final = 1 << 20
 
 
 class HostAgent:
-    """One run's agent; `name` is that of the backend. One thread at a time, but for `is_connected`."""
+    """One run's agent; `name` is that of the backend. One thread at a time, but for `is_connected`.
+
+    `is_gone`: the host has said that no agent is at the run, and none could be started since. `progress`
+    grows with each step towards an agent that was never reached before.
+    """
 
     def __init__(self, job: Job, name: str, settings: SshSettings, means: Means) -> None:
         self.job = job
@@ -60,8 +68,11 @@ class HostAgent:
         self.note = read_note(job.folder, job.attempt)
         self._connection: Connection | None = None
         self._dialogue: Dialogue | None = None
-        self._way_in: Path | None = None
+        self._forwarded = ""
+        self._furthest = 0
         self._words = ""
+        self.is_gone = False
+        self.progress = 0
 
     # --- the connection ---------------------------------------------------------------------------
 
@@ -92,9 +103,6 @@ class HostAgent:
     def close(self) -> None:
         """Log out; what runs over there runs on."""
         self._hang_up()
-        if self._way_in is not None:
-            shutil.rmtree(self._way_in, ignore_errors=True)
-            self._way_in = None
 
     def break_off(self) -> None:
         """End whatever waits for the host in another thread: the connection goes."""
@@ -102,13 +110,18 @@ class HostAgent:
             self._connection.close()
 
     def _hang_up(self) -> None:
+        self._let_go()
+        self._forwarded = ""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _let_go(self) -> None:
+        """Close the channel of an agent; it tells nothing of another one."""
         if self._dialogue is not None:
             self.last_words()  # kept for the case that the host does not come back
             self._dialogue.close()
             self._dialogue = None
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
 
     def _line(self) -> Connection:
         if self._connection is None:
@@ -125,6 +138,7 @@ class HostAgent:
 
     def attach(self, talk: Talk) -> None:
         """Find the agent on the host that we are connected to, or start it. Raises as `open` does."""
+        self._let_go()
         if self.note is not None and self._found(talk):
             return
         for pause_s in ANOTHER_S:
@@ -163,6 +177,7 @@ class HostAgent:
         talk.step(f"looking for the agent on {self.host}")
         found = self._state(talk, free_socket=True)
         agent = found.get("agent") or {}
+        self.is_gone = not agent.get("alive") and found.get("job") != "done"
         if agent.get("alive"):
             self._forward(str(agent["socket"]))
             talk.log(f"the agent on {self.host} is at work; it is followed again")
@@ -182,11 +197,13 @@ class HostAgent:
             dialogue.close()
             raise
         self._dialogue = dialogue
+        self.is_gone = False
 
     def _let_in(self, dialogue: Dialogue, talk: Talk) -> None:
         if self.settings.packages:
             talk.step(f"preparing the packages on {self.host}")
         ready = dialogue.hear("ready", ENVIRONMENT_S)
+        self._reached(2)
         self._keep_note(str(ready["socket"]))
         self._forward(str(ready["socket"]))
         talk.step(f"waiting for the agent on {self.host}")
@@ -203,6 +220,12 @@ class HostAgent:
             }
         )
         dialogue.hear("agent", ANSWER_S)
+        self._reached(3)
+
+    def _reached(self, step: int) -> None:
+        if step > self._furthest:
+            self._furthest = step
+            self.progress += 1
 
     def _ask(self, do: str, talk: Talk, **more: Any) -> Dialogue:
         """Ask for something that needs our code there; brings it where it is missing. The caller closes."""
@@ -218,7 +241,13 @@ class HostAgent:
             "env": dict(settings.env),
             **more,
         }
-        dialogue = Dialogue(self._line(), settings.python, request, talk.log, talk.stopped)
+
+        def said(line: str) -> None:
+            self.progress += 1  # an environment that is being built
+            talk.log(line)
+
+        within_s = {"run": START_S, "send_artifacts": math.inf}.get(do, QUESTION_S)
+        dialogue = Dialogue(self._line(), settings.python, request, said, talk.stopped, within_s)
         try:
             report = HostReport.from_json(dialogue.hear("facts", FACTS_S))
             if do == "run":
@@ -231,6 +260,7 @@ class HostAgent:
                 dialogue.send_line({"archive_bytes": archive.n_bytes})
                 dialogue.send(archive.path.read_bytes())
             dialogue.hear("code", CODE_S)
+            self._reached(1)
         except BaseException:
             dialogue.close()
             raise
@@ -253,10 +283,16 @@ class HostAgent:
 
     def _forward(self, remote_socket: str) -> None:
         """Let the agent's requests come out at the server's socket, by a short path without surprises."""
-        if self._way_in is None:
-            self._way_in = Path(tempfile.mkdtemp(prefix="pr-in-", dir="/tmp"))
-            (self._way_in / "s").symlink_to(self.means.agent_socket.absolute())
-        self._line().forward(remote_socket, str(self._way_in / "s"))
+        line = self._line()
+        way_in = line.folder / "s"
+        if self._forwarded:
+            # The same one asked for again would be granted, and nothing made.
+            with contextlib.suppress(SshFailed):
+                line.cancel_forward(self._forwarded, str(way_in))
+        else:
+            way_in.symlink_to(self.means.agent_socket.absolute())
+        self._forwarded = remote_socket
+        line.forward(remote_socket, str(way_in))
 
     # --- the end ------------------------------------------------------------------------------------
 
@@ -274,7 +310,7 @@ class HostAgent:
         )
         wanted = {"max_artifact_mb": self.settings.max_artifact_mb}
         with self._ask("send_artifacts", talk, have=copy.have(), **wanted) as dialogue:
-            return copy.receive(Bytes(dialogue.channel, talk.stopped))
+            return copy.receive(Bytes(dialogue.channel))
 
     def fetch_log(self, target: Path) -> None:
         """Bring the end of the agent's log home, from the host or else what its channel said."""

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import json
-import time
+import math
 from collections.abc import Callable, Mapping
-from functools import partial
 from types import TracebackType
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
-from potato_ray.errors import Cancelled, RunFailed
+from potato_ray.errors import RunFailed
 from potato_ray.shipping.host_program import host_input, host_script
 from potato_ray.ssh import Channel, Connection, SshTimeout
-
-T = TypeVar("T")
+from potato_ray.ssh.deadline import Deadline
+from potato_ray.ssh.failures import too_slow
 
 BEGIN_S: Final = 30.0
 """For the login shell and the interpreter; a home on a network file system takes its time."""
-LOOK_EVERY_S: Final = 0.3
-"""At whether a wait is to end."""
 SEND_S: Final = 60.0
 """For the host to take something of what is sent."""
 
@@ -45,7 +42,8 @@ def _never() -> bool:
 class Dialogue:
     """One request to the host; closed at the end of a `with` block. `said` hears lines of a log.
 
-    `host_name` is how messages name the host. Once `stop` says so, every wait ends with Cancelled.
+    `host_name` is how messages name the host. Once `stop` says so, every wait ends with Cancelled. All that
+    is heard has to come `within_s`, however many questions it answers.
     """
 
     def __init__(
@@ -55,12 +53,14 @@ class Dialogue:
         request: Mapping[str, Any],
         said: Callable[[str], None] = lambda line: None,
         stop: Callable[[], bool] = _never,
+        within_s: float = math.inf,
     ) -> None:
-        """Raises SshFailed."""
+        """Raises SshFailed, Cancelled."""
         self.host_name = connection.host
         self._said = said
-        self._stop = stop
-        self.channel: Channel = connection.start(host_script(python, self.host_name))
+        self._within_s = within_s
+        self._deadline = Deadline(within_s)
+        self.channel: Channel = connection.start(host_script(python, self.host_name), stop)
         try:
             self.channel.wait_for_sentinel(BEGIN_S)
             self.channel.send(host_input({"host": self.host_name, **request}), SEND_S)
@@ -102,7 +102,13 @@ class Dialogue:
         self.channel.close()
 
     def _line(self, timeout_s: float) -> dict[str, Any]:
-        line = until_stopped(self.channel.read_line, timeout_s, self._stop)
+        left_s = self._deadline.left_s
+        try:
+            line = self.channel.read_line(min(timeout_s, left_s))
+        except SshTimeout as late:
+            if left_s >= timeout_s:
+                raise
+            raise too_slow(self.host_name, "It did not do what it was asked for", self._within_s) from late
         if line is None:
             raise self.channel.why_ended()
         try:
@@ -117,7 +123,7 @@ def one_answer(
     connection: Connection, python: str, request: Mapping[str, Any], key: str, timeout_s: float
 ) -> Any:
     """Ask for one thing that is answered in one line. Raises RunFailed, SshFailed."""
-    with Dialogue(connection, python, request) as dialogue:
+    with Dialogue(connection, python, request, within_s=timeout_s) as dialogue:
         return dialogue.hear(key, timeout_s)
 
 
@@ -135,30 +141,15 @@ def _told(error: Any, host: str) -> HostRefused:
     return refused
 
 
-def until_stopped(read: Callable[[float], T], timeout_s: float, stop: Callable[[], bool]) -> T:
-    """What `read` gives within `timeout_s`, its only argument. Raises SshTimeout; Cancelled at `stop`."""
-    ends_at = time.monotonic() + timeout_s
-    while True:
-        left_s = ends_at - time.monotonic()
-        try:
-            return read(min(max(left_s, 0.0), LOOK_EVERY_S))
-        except SshTimeout:
-            if stop():
-                raise Cancelled("The run was cancelled.") from None
-            if left_s <= 0:
-                raise
-
-
 class Bytes:
     """What a channel brings, for an ArtifactCopy."""
 
-    def __init__(self, channel: Channel, stop: Callable[[], bool] = _never) -> None:
+    def __init__(self, channel: Channel) -> None:
         self._channel = channel
-        self._stop = stop
 
     def read(self, n_bytes: int, timeout_s: float, /) -> bytes:
         """At least one byte, b"" at the end. Raises TimeoutError, SshFailed, Cancelled."""
         try:
-            return until_stopped(partial(self._channel.read, n_bytes), timeout_s, self._stop)
+            return self._channel.read(n_bytes, timeout_s)
         except SshTimeout as silent:
             raise TimeoutError(silent.message) from silent

@@ -6,6 +6,7 @@ import io
 import time
 from collections.abc import Callable, Iterator
 
+from potato_ray.errors import Cancelled
 from potato_ray.ssh.deadline import Deadline
 from potato_ray.ssh.failures import SshFailed, channel_failure, command_not_run, explain, failed, too_slow
 from potato_ray.ssh.pipes import Pipes
@@ -18,6 +19,12 @@ MAX_LINE_BYTES = 1 << 22
 _QUOTED_BYTES = 2000
 _BAIT_EVERY_S = 1.0
 _END_S = 2.0
+_LOOK_EVERY_S = 0.2
+"""At whether a wait is to end."""
+
+
+def _never() -> bool:
+    return False
 
 
 class Channel:
@@ -34,11 +41,13 @@ class Channel:
         marked: MarkedScript,
         ways: Iterator[Pipes],
         lost: Callable[[float], SshFailed | None],
+        stop: Callable[[], bool] = _never,
     ) -> None:
         self.host = host
         self._marked = marked
         self._ways = ways
         self._lost = lost
+        self._stop = stop
         self.pipes = next(ways)
         self._noise = bytearray()
 
@@ -77,7 +86,7 @@ class Channel:
         left = memoryview(data)
         deadline = Deadline(timeout_s)
         while left:
-            sent, came = self.pipes.step(deadline.left_s, left)
+            sent, came = self._step(deadline.left_s, left)
             left = left[sent:]
             if not self.pipes.input_is_open:
                 raise self.why_ended()
@@ -94,6 +103,7 @@ class Channel:
         """The next line without its end; None after the last whole one. Raises SshTimeout, SshFailed."""
         deadline, looked = Deadline(timeout_s), 0
         buffer = self.pipes.buffer
+        self._heed()
         while (at := buffer.find(b"\n", looked)) < 0:
             looked = len(buffer)
             if looked > MAX_LINE_BYTES:
@@ -111,6 +121,7 @@ class Channel:
     def read(self, n_bytes: int, timeout_s: float) -> bytes:
         """Up to so many bytes, at least one; b"" at the end. Raises SshTimeout."""
         deadline = Deadline(timeout_s)
+        self._heed()
         while not self.pipes.buffer and not self.pipes.ended:
             self._wait_for_more(deadline, "It sent nothing")
         return self._take(n_bytes)
@@ -149,11 +160,20 @@ class Channel:
         self.pipes.close()
         self._ways = iter(())
 
+    def _step(self, timeout_s: float, outgoing: memoryview | bytes = b"") -> tuple[int, bool]:
+        """Move what can be moved, a little at a time. Raises Cancelled."""
+        self._heed()
+        return self.pipes.step(min(timeout_s, _LOOK_EVERY_S), outgoing)
+
+    def _heed(self) -> None:
+        if self._stop():
+            raise Cancelled(f"What was under way with {self.host} was given up on request.")
+
     def _take(self, n_bytes: int) -> bytes:
         return self.pipes.take(n_bytes)
 
     def _wait_for_more(self, deadline: Deadline, what: str) -> None:
-        _, came = self.pipes.step(deadline.left_s)
+        _, came = self._step(deadline.left_s)
         if not came and not self.pipes.ended and deadline.passed:
             raise too_slow(self.host, what, deadline.timeout_s)
 
@@ -170,7 +190,7 @@ class Channel:
                 # A start-up file may be waiting for a line of ours; the script skips all but its own.
                 self.pipes.step(0.0, b"\n")
                 bait_at += _BAIT_EVERY_S
-            self.pipes.step(min(deadline.left_s, max(0.0, bait_at - time.monotonic())))
+            self._step(min(deadline.left_s, max(0.0, bait_at - time.monotonic())))
         del buffer[: at + len(mark)]
         return True
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from potato_ray.ssh.answer import Answer, answer
@@ -22,6 +23,10 @@ MAX_MASTERS = 16
 """Where a host allows few sessions in one connection, so many connections are made at most."""
 SFTP_STALL_S = 60.0
 _WORDS_S = 1.0
+
+
+def _never() -> bool:
+    return False
 
 
 class Connection:
@@ -54,6 +59,11 @@ class Connection:
         """Whether the login stands, as far as is known: a host that is silent is lost after a while only."""
         return self._master.is_alive
 
+    @property
+    def folder(self) -> Path:
+        """A private folder with a short path, which goes with the login, however this process ends."""
+        return Path(self._master.control_path).parent
+
     def lost(self) -> SshFailed | None:
         """Why there is no connection any more; None while there is one."""
         return self._master.lost()
@@ -72,9 +82,12 @@ class Connection:
             channel.wait_for_sentinel(timeout_s)
             return answer(channel, marked, input, deadline)
 
-    def start(self, script: str) -> Channel:
-        """Start a POSIX sh script that stays; the caller closes the channel. Raises SshFailed."""
-        return self._channel(MarkedScript(script, takes_input=True))
+    def start(self, script: str, stop: Callable[[], bool] = _never) -> Channel:
+        """Start a POSIX sh script that stays; the caller closes the channel. Raises SshFailed.
+
+        Once `stop` says so, every wait for that channel ends with Cancelled.
+        """
+        return self._channel(MarkedScript(script, takes_input=True), stop)
 
     def forward(self, remote_socket: str, local_socket: str, *, timeout_s: float = ORDER_TIMEOUT_S) -> None:
         """Let who connects to a unix socket on the host come out at one here.
@@ -125,15 +138,15 @@ class Connection:
         for master in masters:
             master.close()
 
-    def _channel(self, marked: MarkedScript) -> Channel:
+    def _channel(self, marked: MarkedScript, stop: Callable[[], bool] = _never) -> Channel:
         command = marked.command()
         ways = (
             self._pipes(master, command_channel(master.ssh, master.control_path, command))
-            for master in self._masters()
+            for master in self._masters(stop)
         )
-        return Channel(self.host, marked, ways, self._master.lost)
+        return Channel(self.host, marked, ways, self._master.lost, stop)
 
-    def _masters(self) -> Iterator[Master]:
+    def _masters(self, stop: Callable[[], bool] = _never) -> Iterator[Master]:
         """The login, those that were made beside it, and then new ones: to be tried in turn."""
         lost = self.lost()
         if lost is not None:
@@ -143,13 +156,13 @@ class Connection:
             more = [master for master in self._more if master.is_alive]
         yield from more
         if len(more) + 1 < MAX_MASTERS:
-            master = self._one_more()
+            master = self._one_more(stop)
             yield master
             # Somebody asks for more: even a fresh login may run nothing.
             self._drop(master)
 
-    def _one_more(self) -> Master:
-        master = Master(self.destination)
+    def _one_more(self, stop: Callable[[], bool]) -> Master:
+        master = Master(self.destination, stop)
         with self._lock:
             if not self._closed:
                 self._more.append(master)

@@ -1,0 +1,64 @@
+"""The agent of one run on a host: found again, its socket forwarded anew, a dead one replaced."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from fake_host import FakeHost, host_agent_on
+
+from potato_ray.backends.accompanied import Talk
+from potato_ray.backends.host_agent import HostAgent
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> FakeHost:
+    return FakeHost(tmp_path)
+
+
+@pytest.fixture
+def agent(host: FakeHost, monkeypatch: pytest.MonkeyPatch) -> HostAgent:
+    """At work."""
+    made = host_agent_on(host, monkeypatch)
+    made.open(Talk())
+    return made
+
+
+def test_an_agent_that_lives_keeps_its_way_home_though_the_login_is_the_same(
+    host: FakeHost, agent: HostAgent
+) -> None:
+    host.channel_ended = True  # of the agent's channel alone
+    agent.attach(Talk())
+    assert host.sockets == {"/tmp/potato-1/s"}
+    assert host.does("run") == 1
+
+
+def test_the_channel_of_the_agent_before_is_no_word_on_the_next_one(host: FakeHost, agent: HostAgent) -> None:
+    host.channel_ended = True
+    assert agent.has_ended(Talk())
+    agent.attach(Talk())
+    assert not agent.has_ended(Talk())
+
+
+def test_one_that_has_ended_is_replaced_and_its_forward_with_it(host: FakeHost, agent: HostAgent) -> None:
+    assert host.agent is not None
+    host.channel_ended, host.agent["alive"] = True, False
+    agent.attach(Talk())
+    assert "/tmp/potato-2/s" in host.sockets
+    assert not agent.has_ended(Talk())
+
+
+def test_the_way_in_lies_in_the_folder_that_goes_with_the_login(host: FakeHost, agent: HostAgent) -> None:
+    assert (host.folder / "login-1" / "s").readlink() == host.folder / "agents.sock"
+    agent.connect(Talk())
+    agent.attach(Talk())
+    assert (host.folder / "login-2" / "s").is_symlink()
+
+
+def test_each_step_towards_an_agent_counts_as_progress_once(host: FakeHost, agent: HostAgent) -> None:
+    assert (before := agent.progress) > 0
+    agent.connect(Talk())
+    assert host.agent is not None
+    host.agent["alive"] = False
+    agent.attach(Talk())
+    assert agent.progress == before
