@@ -23,8 +23,8 @@ class HostReport:
 
     `python` is the interpreter of a run: that of the environment with the backend's packages, once it is
     built (`has_environment`). `modules` are those that were asked for with their versions, None for one that
-    is not there, "" for one whose version is unknown. `problem` says why remote_dir cannot be used. `smi`
-    holds what nvidia-smi said, by its arguments.
+    is not there, "" for one whose version is unknown. `problem` says why remote_dir cannot be used,
+    `runs_no_programs` that its disk is mounted noexec. `smi` holds what nvidia-smi said, by its arguments.
     """
 
     host: str
@@ -35,6 +35,7 @@ class HostReport:
     search_path: str = ""
     problem: str = ""
     free_disk_mb: float | None = None
+    runs_no_programs: bool = False
     has_code: bool = False
     has_environment: bool = False
     torch: TorchBuild | None = None
@@ -54,6 +55,7 @@ class HostReport:
                 search_path=str(body.get("path") or ""),
                 problem=str(body.get("problem") or ""),
                 free_disk_mb=_number(body.get("free_disk_mb")),
+                runs_no_programs=bool(body.get("noexec")),
                 has_code=bool(body.get("has_code")),
                 has_environment=body.get("python") not in (None, body["executable"]),
                 torch=_torch(body.get("torch")),

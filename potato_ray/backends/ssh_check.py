@@ -59,7 +59,7 @@ def reached(
             _device_check(placed, trainers),
             *(_card_check(card, looked.gpus) for card in looked.gpus.listing.cards),
             *_smi_check(looked.gpus),
-            _disk_check(report),
+            _disk_check(report, packages),
             Check("path", ok=True, message=f"PATH there: {report.search_path}"),
             *_trainer_checks(trainers),
         ),
@@ -151,11 +151,14 @@ def _cards(gpus: HostGpus) -> list[dict[str, Any]]:
     ]
 
 
-def _disk_check(report: HostReport) -> Check:
+def _disk_check(report: HostReport, packages: Sequence[str]) -> Check:
     where, free_mb = report.remote_dir, report.free_disk_mb
     if report.problem:
         words = f"{where} cannot be used: {report.problem}"
         return Check("disk", ok=False, message=words, next_step="Set remote_dir to a writable folder.")
+    if packages and report.runs_no_programs:
+        words = f"Packages cannot be installed below {where}: its disk runs no programs (noexec)"
+        return Check("disk", ok=False, message=words, next_step="Set remote_dir to a folder elsewhere.")
     if free_mb is None:
         return Check("disk", ok=True, message=f"The free space of {where} is unknown")
     enough = free_mb >= MIN_DISK_MB

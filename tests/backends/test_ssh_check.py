@@ -153,6 +153,12 @@ def test_missing_packages_are_named_with_what_installs_them() -> None:
     assert "/usr/bin/python3 -m pip install numpy scipy scikit-learn skops;" in line.next_step
 
 
+def test_a_disk_that_runs_no_programs_matters_to_packages_alone() -> None:
+    assert reached("gpu-server", "ssh", "d", looked(noexec=True)).ok
+    found = reached("gpu-server", "ssh", "d", looked(noexec=True), ["scikit-learn"])
+    assert any("noexec" in check.message for check in found.checks if not check.ok)
+
+
 def test_what_a_list_of_packages_brings_is_known_once_it_is_installed() -> None:
     missing = dict.fromkeys(modules_of_trainers())
     found = reached("gpu-server", "ssh", "d", looked(modules=missing), ["scikit-learn"])
