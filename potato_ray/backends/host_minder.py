@@ -26,6 +26,8 @@ ASK_EVERY_S: Final = 10.0
 PAUSES_S: Final = (0.5, 1.0, 2.0, 4.0, 8.0)
 """Between two tries to connect; the last one from then on."""
 MAX_RESTARTS: Final = 2
+MAX_FAILED_STARTS: Final = 3
+"""Of an agent in the place of one that is known to be gone; what the host refuses now it may do then."""
 STOPS_WITHIN_S: Final = 5.0
 """How long it may take to end before the connection is taken from it."""
 SETTLE_S: Final = 3.0
@@ -33,7 +35,11 @@ SETTLE_S: Final = 3.0
 
 
 class HostMinder:
-    """Minds in a thread of its own, for the length of a `with` block. `is_over`: the run's end is here."""
+    """Minds in a thread of its own, for the length of a `with` block. `is_over`: the run's end is here.
+
+    `gone` says why no agent can bring the run to its end any more, `trouble` what went wrong last on the way
+    to the host, "" once it was reached since.
+    """
 
     def __init__(
         self,
@@ -43,11 +49,14 @@ class HostMinder:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.gone: PotatoRayError | None = None
+        self.trouble = ""
         self._agent = agent
         self._talk = talk
         self._is_over = is_over
         self._clock = clock
+        self._attached = True
         self._restarts = 0
+        self._failed_starts = 0
         self._asked_at = clock()
         self._thread = threading.Thread(target=self._mind, name="host-minder", daemon=True)
 
@@ -70,16 +79,25 @@ class HostMinder:
                 self._look()
             except Cancelled:
                 return
-            except SshFailed as failure:
-                logger.info("%s: %s", self._agent.host, failure)  # the next look finds the connection lost
-            except PotatoRayError as failure:
-                self.gone = failure
+            except Exception as failure:  # noqa: BLE001 - while its agent reports, a run is well
+                self._meet(failure)
+
+    def _meet(self, failure: Exception) -> None:
+        """Tell of trouble, once for each text. The next look tries again."""
+        words = _words(failure)
+        if words != self.trouble:
+            self.trouble = words
+            logger.warning("%s: %s", self._agent.host, words)
+            self._talk.log(words, "warning")
 
     def _look(self) -> None:
         if self._is_over():
             return
         if not self._agent.is_connected:
             self._connect_again()
+        elif not self._attached:
+            if self._is_time_to_ask():
+                self._attach()
         elif self._is_time_to_ask() and self._agent.has_ended(self._talk) and not self._ends_well():
             self._start_again()
 
@@ -109,12 +127,26 @@ class HostMinder:
             self._talk.step(f"connecting to {self._agent.host} again, try {tries}")
             try:
                 self._agent.connect(self._talk)
-                self._agent.attach(self._talk)
+                self._attach()
             except SshFailed as failure:
-                logger.info("%s: try %d: %s", self._agent.host, tries, failure)
+                self._meet(failure)
                 continue
             self._talk.log(f"connected to {self._agent.host} again")
             return
+
+    def _attach(self) -> None:
+        """Reach the agent, or start one in the place of one that is gone; count where that is refused."""
+        self._attached = False
+        try:
+            self._agent.attach(self._talk)
+        except (SshFailed, Cancelled):
+            raise
+        except Exception as failure:
+            self._failed_starts += self._agent.is_gone
+            if self._failed_starts >= MAX_FAILED_STARTS:
+                self.gone = failure if isinstance(failure, PotatoRayError) else _unexpected(failure)
+            raise
+        self._attached, self.trouble, self._failed_starts = True, "", 0
 
     def _start_again(self) -> None:
         words = self._agent.last_words()
@@ -125,7 +157,22 @@ class HostMinder:
         self._talk.log(
             f"the agent on {self._agent.host} has ended before the run; it is started again", "warning"
         )
-        self._agent.attach(self._talk)
+        self._attach()
+
+
+def _words(failure: Exception) -> str:
+    if isinstance(failure, PotatoRayError):
+        return " ".join(part for part in (failure.message, failure.evidence) if part)
+    return " ".join([f"{type(failure).__name__}:", *str(failure).splitlines()[:1]])
+
+
+def _unexpected(failure: Exception) -> PotatoRayError:
+    return PotatoRayError(
+        "The agent of the run is gone, and no other could be started.",
+        code="backend_failed",
+        evidence=_words(failure),
+        next_step="Look at agent.log in the run's folder and at the server's log, then start the run again.",
+    )
 
 
 def _ended(host: str, words: str) -> PotatoRayError:
