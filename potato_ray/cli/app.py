@@ -258,6 +258,27 @@ def training_log(run: RunArgument, config: ConfigLast = DEFAULT_CONFIG, json: Js
     sys.exit(show_log(run, config, as_json=json))
 
 
+@training.command("fetch")
+def training_fetch(
+    run: SuccessArgument,
+    path: Annotated[
+        list[str] | None, typer.Argument(help="A file or a folder of them; all that are not here by default.")
+    ] = None,
+    config: Annotated[
+        Path, typer.Option("--config", help="The project's configuration file.")
+    ] = DEFAULT_CONFIG,
+    only_list: Annotated[bool, typer.Option("--list", help="List what is there, and fetch nothing.")] = False,
+    remove: Annotated[
+        bool, typer.Option("--remove", help="When all files are here, remove them from the host.")
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """Bring model files that stayed on the host of a run into the run's artifacts."""
+    from potato_ray.cli.fetching import run_fetch
+
+    sys.exit(run_fetch(run, path or [], config, only_list=only_list, remove=remove, as_json=json))
+
+
 @training.command("cancel")
 def training_cancel(run: RunArgument, config: ConfigLast = DEFAULT_CONFIG, json: JsonOption = False) -> None:
     """Cancel a waiting or running run."""

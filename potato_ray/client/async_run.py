@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from potato_ray.client import calls, flows
 from potato_ray.client.asynchronous import Asynchronous
 from potato_ray.client.downloads import download
+from potato_ray.client.fetching import fetched, remote_files, removed
 from potato_ray.client.following import Following, refresh
 from potato_ray.client.patience import Patience
 from potato_ray.client.progress import Progress, watching
-from potato_ray.client.records import Artifact, Event, Prediction, RunRecord
+from potato_ray.client.records import Artifact, Event, Prediction, RemoteFile, RunRecord
 from potato_ray.client.view import RunView, require_pandas, table_of
 
 
@@ -75,6 +76,30 @@ class AsyncRun(RunView):
         A file appears when it is complete, and replaces one of the same name. Answers the paths.
         """
         return await self._driver.run(download(self.id, what, folder, self._patience))
+
+    async def remote_files(self) -> list[RemoteFile]:
+        """What of it stays on the host that it ran on, and how far each file is.
+
+        Raises Conflict (no_remote_files) where nothing does, and ServerError where the host does not answer.
+        """
+        return await self._driver.run(remote_files(self.id, self._patience))
+
+    async def fetch(
+        self,
+        what: str | Iterable[str] | None = None,
+        *,
+        progress: Callable[[RemoteFile], object] | None = None,
+    ) -> list[RemoteFile]:
+        """Have the server bring files from the host, and wait until they are among the artifacts.
+
+        `what` is a path, a folder, several, or None for all that stay; `progress` is called with each change.
+        Raises as `remote_files` does, NotFound, and ServerError where a file could not be brought.
+        """
+        return await self._driver.run(fetched(self.id, what, progress, self._patience))
+
+    async def remove_remote_files(self) -> None:
+        """Remove from the host what stays there, fetched or not. Raises as `remote_files` does."""
+        await self._driver.run(removed(self.id, self._patience))
 
     async def cancel(self) -> AsyncRun:
         """Ask to cancel it. A waiting run ends at once; wait for the end of one that is under way.

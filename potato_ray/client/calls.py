@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote
 
@@ -23,6 +23,8 @@ CONTROLLER_S = 45.0
 """A command may wait 30 s for a controller that is starting."""
 CHECK_S = 180.0
 """A check connects to other machines and lists what is installed there."""
+REMOTE_S = 120.0
+"""A list of files on a host needs a login there."""
 SILENCE_S = 45.0
 """The stream says something every 15 s, if only that it is there."""
 
@@ -130,13 +132,30 @@ def artifacts(run_id: str) -> Call:
 
 def artifact(run_id: str, path: str, headers: Mapping[str, str]) -> Call:
     """One file. Not compressed on its way, so that a part of it is a part of the file."""
-    segments = "/".join(quote(segment, safe="") for segment in path.split("/"))
     return Call(
         "GET",
-        API + _run(run_id, f"/artifacts/{segments}"),
+        API + _run(run_id, f"/artifacts/{_segments(path)}"),
         headers={"Accept-Encoding": "identity", **headers},
         accept="*/*",
     )
+
+
+def remote_files(run_id: str) -> Call:
+    return replace(_get(_run(run_id, "/remote-files")), at_least_s=REMOTE_S)
+
+
+def fetch_remote_file(run_id: str, path: str) -> Call:
+    """Repeatable: a fetch that is under way stays as it is."""
+    return Call("POST", f"{API}{_run(run_id, f'/remote-files/{_segments(path)}')}", at_least_s=REMOTE_S)
+
+
+def remove_remote_files(run_id: str) -> Call:
+    """Not repeated by itself: the second answer would be that nothing stays there."""
+    return Call("DELETE", API + _run(run_id, "/remote-files"), at_least_s=2 * REMOTE_S, repeatable=False)
+
+
+def _segments(path: str) -> str:
+    return "/".join(quote(segment, safe="") for segment in path.split("/"))
 
 
 def status() -> Call:

@@ -32,7 +32,7 @@ def download(
     `wanted` is a path as the list names it, a folder in it, or several of them; None: all files.
     """
     listed = yield from several(Artifact, calls.artifacts(run_id), "artifacts", patience)
-    names = _chosen(run_id, [each.path for each in listed], wanted)
+    names = chosen_paths(run_id, [each.path for each in listed], wanted, "artifacts()")
     sizes = {each.path: each.bytes for each in listed}
     root = Path(folder)
     targets = [(name, destination(root, name)) for name in names]
@@ -41,7 +41,13 @@ def download(
     return [path for _, path in targets]
 
 
-def _chosen(run_id: str, listed: list[str], wanted: str | Iterable[str] | None) -> list[str]:
+def chosen_paths(
+    run_id: str, listed: list[str], wanted: str | Iterable[str] | None, source: str
+) -> list[str]:
+    """Those of the listed paths that are wanted: one, a folder of them, several, or None for all.
+
+    `source` is where they are listed, for who names another one. Raises NotFound.
+    """
     if wanted is None:
         return listed
     chosen: list[str] = []
@@ -54,7 +60,7 @@ def _chosen(run_id: str, listed: list[str], wanted: str | Iterable[str] | None) 
                 f"Run {run_id} has no file {name}.",
                 code="unknown_artifact",
                 evidence=f"It has {has or 'none'}.",
-                next_step="Name one of its artifacts().",
+                next_step=f"Name one of its {source}.",
             )
         chosen += found
     return list(dict.fromkeys(chosen))

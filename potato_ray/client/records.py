@@ -173,6 +173,32 @@ class Artifact(Record):
 
 
 @dataclass(frozen=True)
+class RemoteFile(Record):
+    """A file of a run that stays on its host; `path` is relative to the run's artifacts folder.
+
+    `state` is there, waiting, fetching, here or failed; `here_bytes` of its `bytes` have come. `problem` has
+    error, error_code, evidence and next_step where a fetch failed.
+    """
+
+    path: str
+    bytes: int = 0
+    state: str = "there"
+    here_bytes: int = 0
+    problem: Mapping[str, Any] | None = None
+    more: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it is among the run's artifacts."""
+        return self.state == "here"
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether it is being fetched, or waits for it."""
+        return self.state in ("waiting", "fetching")
+
+
+@dataclass(frozen=True)
 class TrainerInfo(Record):
     """A trainer that the server has; without its packages it is not `available`, for this `reason`.
 

@@ -12,19 +12,15 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from functools import partial
+from typing import Literal
 
-from potato_ray.backends.artifact_copy import CopyFailed
+from potato_ray.backends.fetch_tries import RETRY_S, fetch_at_last
 from potato_ray.backends.host_files import HostFiles
 from potato_ray.backends.left_on_host import LeftOnHost
 from potato_ray.errors import Cancelled, PotatoRayError
-from potato_ray.ssh import SshFailed
 
 logger = logging.getLogger(__name__)
-
-TRIES: Final = 5
-RETRY_S: Final = 2.0
-_AGAIN: Final = frozenset({"copy_broke_off", "copy_stalled"})
 
 
 @dataclass
@@ -124,7 +120,8 @@ class RemoteFetches:
     def _bring(self, files: HostFiles, fetch: Fetch) -> None:
         fetch.state = "fetching"
         try:
-            self._bring_at_last(files, fetch)
+            self._pause(fetch, 0.0)
+            fetch_at_last(files, fetch.path, fetch.told, partial(self._pause, fetch))
         except Cancelled:
             self._forget(fetch)
         except PotatoRayError as failure:
@@ -135,19 +132,9 @@ class RemoteFetches:
         else:
             self._forget(fetch)
 
-    def _bring_at_last(self, files: HostFiles, fetch: Fetch) -> None:
-        """After as many tries as it takes within reason; each goes on where the last one was."""
-        for left in reversed(range(TRIES)):
-            if fetch.stopped.is_set():
-                raise Cancelled("The fetch was stopped.")
-            try:
-                files.fetch(fetch.path, fetch.told)
-                return
-            except (SshFailed, CopyFailed) as failure:
-                again = isinstance(failure, SshFailed) or failure.code in _AGAIN
-                if not left or not again:
-                    raise
-            fetch.stopped.wait(self._retry_s)
+    def _pause(self, fetch: Fetch, seconds: float) -> None:
+        if fetch.stopped.wait(min(seconds, self._retry_s)):
+            raise Cancelled("The fetch was stopped.")
 
     def _forget(self, fetch: Fetch) -> None:
         key = (fetch.left.run_id, fetch.path)

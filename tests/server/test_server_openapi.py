@@ -30,6 +30,10 @@ ROUTES = {
     ("delete", f"{A}/runs/{{run_id}}/predictions"): "withdraw_run_predictions",
     ("get", f"{A}/runs/{{run_id}}/artifacts"): "list_run_artifacts",
     ("get", f"{A}/runs/{{run_id}}/artifacts/{{path}}"): "get_run_artifact",
+    ("get", f"{A}/runs/{{run_id}}/remote-files"): "list_remote_files",
+    ("delete", f"{A}/runs/{{run_id}}/remote-files"): "remove_remote_files",
+    ("post", f"{A}/runs/{{run_id}}/remote-files/{{path}}"): "fetch_remote_file",
+    ("delete", f"{A}/runs/{{run_id}}/remote-files/{{path}}"): "stop_remote_file",
 }
 
 

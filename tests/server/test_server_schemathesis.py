@@ -48,6 +48,10 @@ OPERATIONS = [
     (f"{ONE}/predictions", "DELETE"),
     (f"{ONE}/artifacts", "GET"),
     (f"{ONE}/artifacts/{{path}}", "GET"),
+    (f"{ONE}/remote-files", "GET"),
+    (f"{ONE}/remote-files", "DELETE"),
+    (f"{ONE}/remote-files/{{path}}", "POST"),
+    (f"{ONE}/remote-files/{{path}}", "DELETE"),
 ]
 OF_A_RUN = [(path, method) for path, method in OPERATIONS if "{run_id}" in path]
 WITH_INPUT = [(RUNS, "GET"), (RUNS, "POST"), (f"{ONE}/events", "GET")]

@@ -103,8 +103,8 @@ class Site:
         self.controller = RegistryLink(config)
         stack.callback(self.controller.close)
         self.reader = RegistryReader(config.registry_path, project=config.annotation_task_name)
-        context = ServerContext(config, self.reader, self.controller, admin_key=KEY)
-        self.url = stack.enter_context(served(create_app(context)))
+        self.app = create_app(ServerContext(config, self.reader, self.controller, admin_key=KEY))
+        self.url = stack.enter_context(served(self.app))
 
     def open(self, where: str | Run = "/admin/training", *, admin: bool = True, **look: Any) -> Page:
         """A page by its address, or that of a run."""

@@ -9,6 +9,8 @@ import { fileSize } from "./wording.js";
 
 const LOOK_EVERY_MS = 1_000;
 const AGAIN_MS = 5_000;
+/** With more files than this the list scrolls in its own box. */
+const TALL = 12;
 
 /** @typedef {{path: string, bytes: number, state: string, here_bytes: number, problem: import("./api.js").Problem | null}} RemoteFile */
 
@@ -87,6 +89,7 @@ class RemoteFiles {
     }
     for (const file of files) this.drawOne(file);
     byId("remote-list").hidden = files.length === 0;
+    byId("remote-list").classList.toggle("tall", files.length > TALL);
     byId("remote-removal").hidden = files.some(isUnderWay);
     const missing = files.filter((file) => file.state !== "here").length;
     const words = missing === 1 ? "1 file is not here and would be lost." : `${missing} files are not here and would be lost.`;
@@ -148,15 +151,18 @@ class Row {
     this.address = file.path.split("/").map(encodeURIComponent).join("/");
     this.words = piece("span", { class: "small figures" });
     this.meter = /** @type {HTMLProgressElement} */ (piece("progress", { "aria-label": `Progress of ${file.path}` }));
-    this.what = piece("span", {});
-    this.button = piece("button", { type: "button" }, this.what, piece("span", { class: "visually-hidden" }, ` ${file.path}`));
+    this.button = piece("button", { type: "button" });
     this.link = piece("a", { href: `/admin/training/api${run}/artifacts/${this.address}`, download: "" }, "Download");
     this.element = piece(
       "tr",
-      {},
-      piece("td", { class: "name" }, file.path),
-      piece("td", { class: "right figures" }, fileSize(file.bytes)),
-      piece("td", {}, piece("div", { class: "remote-state" }, this.meter, this.words, this.link, this.button)),
+      { role: "row" },
+      piece("td", { role: "cell", class: "name" }, file.path),
+      piece("td", { role: "cell", class: "size right figures" }, fileSize(file.bytes)),
+      piece(
+        "td",
+        { role: "cell", class: "state" },
+        piece("div", { class: "remote-state" }, this.meter, this.words, this.link, this.button),
+      ),
     );
     this.file = file;
     this.show(file);
@@ -174,7 +180,9 @@ class Row {
     }
     this.link.hidden = !here;
     this.button.hidden = here;
-    say(this.what, isUnderWay(file) ? "Stop" : failed ? "Fetch again" : "Fetch");
+    const does = isUnderWay(file) ? "Stop" : failed ? "Fetch again" : "Fetch";
+    say(this.button, does);
+    this.button.setAttribute("aria-label", `${does} ${file.path}`);
     this.meter.hidden = file.state !== "fetching";
     this.meter.max = file.bytes || 1;
     this.meter.value = file.here_bytes;
