@@ -21,12 +21,14 @@ from potato_ray.backends.artifact_copy import PARTS, PREDICTIONS, CopyFailed
 from potato_ray.backends.artifact_target import target_in
 from potato_ray.backends.growing_file import GrowingFile
 from potato_ray.backends.left_on_host import LeftOnHost
-from potato_ray.backends.remote_note import write_note
+from potato_ray.backends.remote_note import read_note, write_note
 from potato_ray.backends.sftp_reading import read_ahead
 from potato_ray.errors import Conflict, NotFound, ProjectUnwritable
 from potato_ray.ssh import Connection, Destination, SshFailed
 
 MOST_FILES: Final = 5000
+MOST_ENTRIES: Final = 100_000
+"""That are looked at for them, folders included."""
 STALL_S: Final = 60.0
 REMOVE_S: Final = 120.0
 OVERLAP_BYTES: Final = 1 << 20
@@ -115,10 +117,11 @@ class HostFiles:
         return sorted(found, key=lambda each: each.path)
 
     def _files(self, sftp: Any) -> Iterator[tuple[str, int]]:
-        folders = [""]
-        while folders:
+        folders, n_entries = [""], 0
+        while folders and n_entries < MOST_ENTRIES:
             folder = folders.pop()
             for entry in self._entries(sftp, folder):
+                n_entries += 1
                 path = posixpath.join(folder, str(entry.filename))
                 mode = entry.st_mode or 0
                 if not _is_usable(path):
@@ -229,7 +232,8 @@ class HostFiles:
                 next_step=f"Remove {self._left.folder} there by hand.",
             )
         try:
-            write_note(self._left.run_folder, replace(self._left.note, files_removed=True))
+            note = read_note(self._left.run_folder) or self._left.note
+            write_note(self._left.run_folder, replace(note, files_removed=True))
         except OSError as failure:
             raise ProjectUnwritable.because(failure, "The run's folder") from failure
 

@@ -13,7 +13,7 @@ from potato_ray import run_lookup
 from potato_ray.cli.output import say
 from potato_ray.cli.runs import LATEST, find_run
 from potato_ray.config import ProjectConfig, load
-from potato_ray.errors import NotFound, ProjectUnreadable
+from potato_ray.errors import Conflict, NotFound, ProjectUnreadable
 from potato_ray.job.folder import JobFolder
 from potato_ray.project.paths import ProjectPaths
 from potato_ray.project.records import FileRole, read_records
@@ -73,21 +73,33 @@ def _where(run: str, config: Path) -> tuple[JobFolder, ProjectPaths]:
     found = _successful(loaded, run)
     folder = JobFolder(loaded.training_dir / "runs" / found.run_id)
     if not (folder.artifacts / "model_card.json").is_file():
-        raise _no_model(found)
+        raise _no_model(loaded, found)
     return folder, ProjectPaths.from_config(loaded)
 
 
-def _no_model(run: Run) -> NotFound:
+def _no_model(config: ProjectConfig, run: Run) -> NotFound:
     """The error for a run whose model is elsewhere, or nowhere."""
     host, _, artifacts = run.artifact_uri.partition(":")
     if artifacts:
         evidence = f"Its files stay on {host}: {artifacts}"
         copied = f"scp -r {host}:{Path(artifacts).parent} ."
         next_step = f"Copy that folder here and name it in place of the run: {copied}"
+        if _can_be_fetched(config, run):
+            next_step = f"Fetch them: potato-ray training fetch {run.run_id}"
     else:
         evidence = f"Its folder holds no artifacts/model_card.json; the run is {run.state}."
         next_step = "Choose a successful run: potato-ray training runs."
     return NotFound(f"Run {run.run_id} has no model on this machine.", evidence=evidence, next_step=next_step)
+
+
+def _can_be_fetched(config: ProjectConfig, run: Run) -> bool:
+    from potato_ray.backends.left_on_host import left_on_host
+
+    try:
+        left_on_host(config, run, config.training_dir / "runs" / run.run_id)
+    except Conflict:
+        return False
+    return True
 
 
 def _successful(config: ProjectConfig, run: str) -> Run:

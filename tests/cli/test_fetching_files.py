@@ -16,6 +16,8 @@ from served_project import ServedProject
 from sshd import ALIAS, Sshd
 
 from potato_ray.cli.fetching import run_fetch
+from potato_ray.cli.predicting import run_predict
+from potato_ray.cli.runs import show_run
 from potato_ray.errors import Conflict, NotFound
 
 PROJECT = Path(__file__).parent.parent / "projects" / "review-sentiment"
@@ -96,6 +98,20 @@ def test_nothing_is_removed_before_all_files_are_here(study: Study) -> None:
     study.fetch(remove=True)
     assert list((study.remote_dir / "runs").iterdir()) == []
     assert study.here() == FETCHABLE
+
+
+def test_predict_says_how_the_model_is_brought_here(study: Study) -> None:
+    with pytest.raises(NotFound) as missing:
+        run_predict(study.run_id, study.config, study.config, None)
+    assert missing.value.next_step == f"Fetch them: potato-ray training fetch {study.run_id}"
+
+
+def test_show_says_what_stays_until_it_is_removed(study: Study, capsys: pytest.CaptureFixture[str]) -> None:
+    show_run("latest", study.config, as_json=False)
+    assert "its files stay on gpubox: " in capsys.readouterr().out
+    study.fetch(remove=True)
+    show_run("latest", study.config, as_json=False)
+    assert "stay on" not in capsys.readouterr().out
 
 
 def test_a_run_that_left_nothing_on_a_host_says_so(study: Study) -> None:

@@ -121,6 +121,13 @@ def test_a_fetch_that_fails_says_why_and_can_be_begun_again(page: Page) -> None:
     page.wait_for(lambda: page.state() == "here")
 
 
+def test_the_reason_of_a_failure_names_no_path_outside_the_project(page: Page) -> None:
+    page.host.failures = [CopyFailed("no", code="copy_refused", evidence="It was /srv/secret/weights.bin.")]
+    page.fetch()
+    page.wait_for(lambda: page.state() == "failed")
+    assert "/srv/secret" not in str(page.ask())
+
+
 def test_a_host_that_cannot_be_reached_is_told_in_sshs_words(page: Page) -> None:
     page.host.trouble = SILENT
     body = page.ask(status=502)

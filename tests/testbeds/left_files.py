@@ -114,5 +114,9 @@ def left_run(served: Any, backend: str = "gpu", host: str = ALIAS) -> Run:
     folder = folder_of(served, run.run_id)
     write_note(folder, note_of(Path("/home/ada/.cache/potato-training"), host))
     uri = f"{host}:/home/ada/.cache/potato-training/runs/{run.run_id}.1/jobs/{run.run_id}.1/artifacts"
-    served.controller.write(served.controller.registry.update, run.run_id, 1, artifact_uri=uri)
+    places = {
+        "artifact_uri": uri,
+        "artifact_dir": str((folder / "artifacts").relative_to(served.config.task_dir)),
+    }
+    served.controller.write(served.controller.registry.update, run.run_id, 1, **places)
     return served.reader.run(run.run_id)

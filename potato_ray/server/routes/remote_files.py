@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Path, Request, Response
 
@@ -13,7 +13,7 @@ from potato_ray.server.context import Context, ServerContext
 from potato_ray.server.openapi import problems
 from potato_ray.server.remote_files import RemoteFiles
 from potato_ray.server.routes.api import RunId, api_router
-from potato_ray.server.run_answers import folder_of, found_run, json_answer
+from potato_ray.server.run_answers import folder_of, found_run, hidden, json_answer
 
 router = api_router("remote files")
 
@@ -30,7 +30,8 @@ async def list_remote_files(context: Context, request: Request, run_id: RunId) -
     """Logs in to the host and looks; `state` says of each whether it is here, and how far a fetch is."""
     left = await _left(context, run_id)
     files = await _remote_files(request).listing(left)
-    return json_answer({"run_id": run_id, "host": left.host, "folder": left.artifacts, "files": files})
+    told = [_told(context, each) for each in files]
+    return json_answer({"run_id": run_id, "host": left.host, "folder": left.artifacts, "files": told})
 
 
 @router.post(
@@ -46,7 +47,7 @@ async def list_remote_files(context: Context, request: Request, run_id: RunId) -
 async def fetch_remote_file(context: Context, request: Request, run_id: RunId, path: FilePath) -> Response:
     """Into the run's artifacts, in the background; one that broke off goes on where it was."""
     file = await _remote_files(request).fetch(await _left(context, run_id), path)
-    return json_answer(file, 200 if file["state"] == "here" else 202)
+    return json_answer(_told(context, file), 200 if file["state"] == "here" else 202)
 
 
 @router.delete(
@@ -57,7 +58,8 @@ async def fetch_remote_file(context: Context, request: Request, run_id: RunId, p
 )
 async def stop_remote_file(context: Context, request: Request, run_id: RunId, path: FilePath) -> Response:
     """What has come of it stays for the next fetch; nothing on the host is touched."""
-    return json_answer(await _remote_files(request).stop(await _left(context, run_id), path))
+    file = await _remote_files(request).stop(await _left(context, run_id), path)
+    return json_answer(_told(context, file))
 
 
 @router.delete(
@@ -78,6 +80,14 @@ async def _left(context: ServerContext, run_id: str) -> LeftOnHost:
         return left_on_host(context.config, found_run(context, run_id), folder_of(context, run_id))
 
     return await asyncio.to_thread(look)
+
+
+def _told(context: ServerContext, file: dict[str, Any]) -> dict[str, Any]:
+    """A file as people see it: the reason of a failure names no path outside the project."""
+    problem = file["problem"]
+    if problem is None:
+        return file
+    return {**file, "problem": {name: hidden(context, text) for name, text in problem.items()}}
 
 
 def _remote_files(request: Request) -> RemoteFiles:
