@@ -44,6 +44,8 @@ CANCEL_OVERDUE_S = 15.0
 """How long after the grace a cancelled run is ended here, whatever the supervising task does."""
 CLEAR_UP_S = 120.0
 """The same where the task has to clear up on another machine first."""
+BRING_HOME_S = 3600.0
+"""And where it has told the end: a checkpoint is on its way, and nobody waits for it but the GPU."""
 
 
 class RunWay:
@@ -229,6 +231,8 @@ class RunWay:
             CLEAR_UP_S if starts_agents(self.controller.config, self.run.backend) else CANCEL_OVERDUE_S
         )
         await asyncio.sleep(grace_s + patience_s)
+        if self.run.ended:
+            await asyncio.sleep(BRING_HOME_S)
 
     # --- the end ----------------------------------------------------------------------------------
 

@@ -10,16 +10,17 @@ What is said of the run comes by the agent's requests to the server, not over th
 from __future__ import annotations
 
 import contextlib
+import logging
 import math
 import shlex
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
 
 from potato_ray.backends.accompanied import Talk
 from potato_ray.backends.artifact_copy import ArtifactCopy, Copied
-from potato_ray.backends.base import Job
+from potato_ray.backends.base import Job, Outcome
 from potato_ray.backends.grants import Means
 from potato_ray.backends.host_dialogue import Bytes, Dialogue, HostRefused
 from potato_ray.backends.host_report import HostReport
@@ -49,7 +50,11 @@ LOG_BYTES: Final = 1 << 18
 MIN_DISK_MB: Final = 50
 ENDS_BY_ITSELF_S: Final = 10.0
 """How long an agent that has told the end of its job may take to go."""
+STOPS_WITHIN_S: Final = 10.0
+"""How long the end of a worker may take beyond its grace."""
 _MB: Final = 1 << 20
+
+logger = logging.getLogger(__name__)
 
 
 class HostAgent:
@@ -246,7 +251,7 @@ class HostAgent:
             self.progress += 1  # an environment that is being built
             talk.log(line)
 
-        within_s = {"run": START_S, "send_artifacts": math.inf}.get(do, QUESTION_S)
+        within_s = {"run": START_S, "send_artifacts": math.inf}.get(do, QUESTION_S + more.get("wait_s", 0.0))
         dialogue = Dialogue(self._line(), settings.python, request, said, talk.stopped, within_s)
         try:
             report = HostReport.from_json(dialogue.hear("facts", FACTS_S))
@@ -312,18 +317,50 @@ class HostAgent:
         with self._ask("send_artifacts", talk, have=copy.have(), **wanted) as dialogue:
             return copy.receive(Bytes(dialogue.channel))
 
-    def fetch_log(self, target: Path) -> None:
-        """Bring the end of the agent's log home, from the host or else what its channel said."""
-        text = self.last_words().encode("utf-8")
+    def fetch_log(self, target: Path) -> bool:
+        """Bring the end of the agent's log home; whether it came from the host.
+
+        Else it is what its channel said, where nothing is there yet. Raises OSError.
+        """
         if self.note is not None and self.is_connected:
             path = f"{self.note.remote_dir}/runs/{self.job.run_id}.{self.job.attempt}/agent.log"
             try:
                 answer = self._line().run(f"tail -c {LOG_BYTES} {shlex.quote(path)}", timeout_s=LOG_S)
-                text = answer.out or text
+                if answer.out:
+                    target.write_bytes(answer.out)
+                    return True
             except SshFailed:
                 pass  # what came over the channel has to do
-        if text:
-            target.write_bytes(text)
+        words = self.last_words()
+        if words and not target.exists():
+            target.write_text(words, "utf-8")
+        return False
+
+    def keep_outcome(self, outcome: Outcome, *, keep: bool) -> None:
+        """Let whoever comes after us know how the run ended, before anything of it goes; see RemoteNote."""
+        if self.note is None:
+            return
+        try:
+            self._write(replace(self.note, outcome=asdict(outcome), keep=keep))
+        except ProjectUnwritable as failure:
+            logger.warning("run %s: its end could not be noted: %s", self.job.run_id, failure)
+
+    def stop_job(self, grace_s: float, talk: Talk) -> bool:
+        """See that the job has been told to stop, and wait for its end; whether files of a model are there.
+
+        Raises SshFailed, RunFailed.
+        """
+        talk.step(f"waiting for the end of the job on {self.host}")
+        wait_s = grace_s + STOPS_WITHIN_S
+        with self._ask("stop", talk, grace_s=grace_s, wait_s=wait_s) as dialogue:
+            stopped = dialogue.hear("stopped", wait_s + ANSWER_S)
+        return bool(stopped.get("has_artifacts"))
+
+    def clear_up_behind(self, folder: Path, note: RemoteNote, talk: Talk) -> None:
+        """Clear up behind another run that ended while the host was away. Raises as `clear_up` does."""
+        behind = HostAgent(Job(folder.name, note.attempt, folder), self.name, self.settings, self.means)
+        behind._connection = self._connection
+        behind.clear_up(talk, keep=note.keep)
 
     def clear_up(self, talk: Talk, *, keep: bool) -> None:
         """End what still runs of the run there, and remove what it left; `keep`: its folder stays.

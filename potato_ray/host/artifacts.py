@@ -20,6 +20,7 @@ from potato_ray.host.talk import Failed, say
 
 CHUNK_BYTES = 256 * 1024
 MB = 1 << 20
+DEFAULT_MB = 2048
 MOST_FILES = 100_000
 
 
@@ -41,7 +42,8 @@ def send_artifacts(request: Mapping[str, Any]) -> int:
     """
     folder = RunFolder.of(request).job
     root = folder.artifacts
-    most_bytes = float(request.get("max_artifact_mb") or 2048) * MB
+    wanted_mb = request.get("max_artifact_mb")
+    most_bytes = float(DEFAULT_MB if wanted_mb is None else wanted_mb) * MB
     skipped: list[dict[str, Any]] = []
     found = [each for each in _files(root, skipped) if each.where != folder.predictions]
     if len(found) > MOST_FILES:

@@ -174,3 +174,9 @@ def test_no_part_is_left_of_a_copy_that_came_to_its_end(one_host, artifacts, tmp
     copy.receive(talk)
     assert not (tmp_path / "here" / PARTS).exists()
     assert contents(tmp_path / "here") == {"n" * 250: b"long"}
+
+
+def test_a_limit_of_nothing_is_a_limit(one_host, artifacts) -> None:
+    (artifacts / "model.bin").write_bytes(b"x")
+    told = one_host.request("send_artifacts", have={}, max_artifact_mb=0)["artifacts"]
+    assert (told["files"], told["left"]) == ([], [{"path": "model.bin", "bytes": 1}])

@@ -106,3 +106,28 @@ def test_what_an_agent_on_another_machine_may_be_at_is_not_removed(one_host) -> 
     note_of(one_host, "/tmp/potato-12345678/s", "login2")
     assert "was started on login2" in one_host.request("clear_up")["cleared"]["problem"]
     assert one_host.folder.is_dir()
+
+
+def test_a_job_whose_agent_has_not_heard_of_the_cancel_is_stopped_by_a_request_over_there(
+    host, server, tmp_path
+) -> None:
+    offer(server, tmp_path, "wait")
+    started(host, server)
+    stopped = host.request("stop", grace_s=5.0, wait_s=20.0)["stopped"]
+    assert stopped["ended"]
+    assert json.loads((host.job / "exit.json").read_text("utf-8"))["reason"] == "cancelled"
+    assert json.loads((host.job / "cancel.json").read_text("utf-8"))["grace_s"] == 5.0
+
+
+def test_a_job_that_does_not_end_in_time_is_told_to_be_there(one_host, server, tmp_path) -> None:
+    offer(server, tmp_path, "stubborn")
+    started(one_host, server)
+    stopped = one_host.request("stop", grace_s=30.0, wait_s=0.2)["stopped"]
+    assert stopped == {"ended": False, "has_artifacts": False}
+
+
+def test_where_no_job_is_nothing_has_to_be_stopped(one_host) -> None:
+    assert one_host.request("stop", grace_s=5.0, wait_s=5.0)["stopped"] == {
+        "ended": True,
+        "has_artifacts": False,
+    }

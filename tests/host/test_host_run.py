@@ -259,3 +259,11 @@ def wait_for(true, within_s: float = 30.0) -> None:
     while not true():
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+def test_no_agent_is_started_for_somebody_who_has_hung_up(one_host) -> None:
+    one_host.request("clear_up")  # brings the code
+    talk = one_host.ask("run")
+    talk.end_input()
+    assert talk.ended() == 1
+    assert not one_host.folder.exists()

@@ -1,0 +1,206 @@
+"""Leaving a host behind a run that is over: its end is told first, the model comes home, nothing stays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_host import FakeHost, host_agent_on
+
+from potato_ray.backends.accompanied import Talk
+from potato_ray.backends.artifact_copy import Copied
+from potato_ray.backends.base import Directive, Outcome
+from potato_ray.backends.host_agent import HostAgent
+from potato_ray.backends.remote_note import RemoteNote, followed_here, read_note, uncleared, write_note
+from potato_ray.backends.ssh_run import SshRun
+from potato_ray.mirror.folder import MirrorFolder
+from potato_ray.ssh import SshFailed, SshTimeout
+
+CANCELLED = Outcome("cancelled")
+LOST = Outcome("error", "heartbeat_lost", "No word.", "It had sent 3 events.", "Start again.")
+
+
+class Scene:
+    """A run whose agent is at work on a fake host; `heard` is in which order what was told and asked."""
+
+    def __init__(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.host = FakeHost(tmp_path)
+        self.agent = host_agent_on(self.host, monkeypatch)
+        self.agent.open(Talk())
+        self.directive = Directive(cancel=True, grace_s=7.0)
+        self.notes: list[Mapping[str, Any]] = []
+        self.heard: list[str] = []
+        monkeypatch.setattr(HostAgent, "copy_artifacts", self._copied)
+        answers = self.host.answers
+
+        def asked(request: Mapping[str, Any]) -> dict[str, Any]:
+            self.heard.append(request["do"])
+            return answers(request)
+
+        monkeypatch.setattr(self.host, "answers", asked)
+
+    def _copied(self, talk: Talk) -> Copied:
+        self.heard.append("copy")
+        return Copied(1, 1, (), ())
+
+    @property
+    def mirror(self) -> MirrorFolder:
+        return MirrorFolder(self.agent.job.folder)
+
+    def sink(
+        self, events: Sequence[Any], first_seq: int, notes: Sequence[Mapping[str, Any]] = ()
+    ) -> Directive:
+        self.notes += notes
+        self.heard += [note["kind"] for note in notes if note["kind"] == "ended"]
+        return self.directive
+
+    def run(self) -> SshRun:
+        return SshRun(self.agent, self.agent.job, self.sink)
+
+    def leave(self, outcome: Outcome) -> Outcome:
+        return self.run()._left_behind(outcome)
+
+
+@pytest.fixture
+def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
+    return Scene(tmp_path, monkeypatch)
+
+
+def test_a_cancelled_run_is_shown_as_such_then_stopped_brought_home_and_cleared_up(scene: Scene) -> None:
+    scene.host.stopped = {"ended": True, "has_artifacts": True}
+    assert scene.leave(CANCELLED) == CANCELLED
+    assert scene.heard == ["ended", "stop", "copy", "clear_up"]
+    stop = next(request for request in scene.host.asked if request["do"] == "stop")
+    assert stop["grace_s"] == 7.0
+    assert stop["wait_s"] > 7.0
+    assert scene.notes[0]["error_code"] == "cancelled"
+
+
+def test_a_cancelled_run_without_files_of_a_model_has_nothing_to_bring_home(scene: Scene) -> None:
+    scene.leave(CANCELLED)
+    assert scene.heard == ["ended", "stop", "clear_up"]
+
+
+def test_the_end_of_a_lost_run_is_told_before_its_host_is_asked_for_anything(scene: Scene) -> None:
+    assert scene.leave(LOST) == LOST
+    assert scene.heard == ["ended", "clear_up"]
+    note = scene.notes[0]
+    assert (note["error_code"], note["evidence"]) == ("heartbeat_lost", "It had sent 3 events.")
+
+
+def test_the_agent_s_log_comes_from_the_host_though_its_last_words_were_kept_before(scene: Scene) -> None:
+    line: Any = scene.agent._connection
+    line.close()
+    scene.agent._words = "last words"
+    scene.leave(LOST)
+    assert scene.mirror.agent_log.read_text() == "words of the agent"
+
+
+def test_an_end_that_was_known_is_answered_by_whoever_follows_the_run_next(scene: Scene) -> None:
+    lost = replace(LOST, error_code="killed")
+    scene.leave(lost)
+    note = read_note(scene.agent.job.folder)
+    assert note is not None
+    assert note.cleared
+    assert scene.run().run() == lost
+
+
+@pytest.mark.parametrize(
+    ("directive", "status"),
+    [(Directive(cancel=True), "cancelled"), (Directive(stale=True), "stale"), (Directive(), "error")],
+)
+def test_a_run_that_was_cleared_up_without_an_end_is_cancelled_where_that_was_asked_for(
+    scene: Scene, directive: Directive, status: str
+) -> None:
+    assert scene.agent.note is not None
+    scene.agent.note = replace(scene.agent.note, cleared=True)
+    scene.directive = directive
+    assert scene.run().run().status == status
+
+
+def test_a_full_disk_here_fails_the_run_in_words(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(HostAgent, "open", full)
+    scene.directive = Directive()
+    monkeypatch.setattr(HostAgent, "clear_up", lambda *_, **__: None)
+    scene.agent.means.agent_socket.touch()
+    assert scene.run().run().error_code == "disk_full"
+
+
+def raising(failures: list[Exception]) -> Callable[..., Any]:
+    def work(*_: Any, **__: Any) -> None:
+        raise failures.pop(0)
+
+    return work
+
+
+def test_what_came_to_nothing_within_its_time_is_not_tried_again(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left: list[Exception] = [SshTimeout("nothing within 300 s"), *(SshFailed("lost") for _ in range(9))]
+    monkeypatch.setattr(HostAgent, "clear_up", raising(left))
+    scene.leave(LOST)
+    assert len(left) == 9
+
+
+def test_a_start_is_tried_again_for_a_while_that_grows_with_progress_alone(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries: list[float] = []
+    now = [0.0]
+
+    def slow(self: HostAgent, talk: Talk) -> None:
+        now[0] += 150.0  # longer than heartbeat_timeout_s
+        tries.append(now[0])
+        if len(tries) == 2:
+            self.progress += 1
+        raise SshFailed("The connection was lost")
+
+    monkeypatch.setattr(HostAgent, "open", slow)
+    talk = Talk()
+    monkeypatch.setattr(talk, "wait", lambda seconds: False)
+    with pytest.raises(SshFailed):
+        SshRun(scene.agent, scene.agent.job, scene.sink, clock=lambda: now[0])._open(talk)
+    assert len(tries) == 3
+
+
+def left_run(scene: Scene, name: str, **note: Any) -> Path:
+    folder = scene.agent.job.folder.parent / name
+    folder.mkdir()
+    outcome = {"status": "error", "error_code": "heartbeat_lost"}
+    usual = {"cleared": False, "outcome": outcome, "host": "gpu1", **note}
+    write_note(folder, RemoteNote(attempt=2, remote_dir="/r", code="c", python="/py", socket="", **usual))
+    return folder
+
+
+def test_what_another_run_has_left_is_cleared_up_at_the_next_occasion(scene: Scene) -> None:
+    folder = left_run(scene, "r0", keep=True)
+    scene.leave(replace(LOST, error_code="killed"))
+    behind = scene.host.asked[-1]
+    assert (behind["do"], behind["run_id"], behind["attempt"], behind["keep"]) == ("clear_up", "r0", 2, True)
+    note = read_note(folder)
+    assert note is not None
+    assert note.cleared
+
+
+def test_runs_that_go_on_or_are_seen_to_or_are_elsewhere_are_left_alone(scene: Scene) -> None:
+    left_run(scene, "goes-on", outcome=None)
+    left_run(scene, "cleared", cleared=True)
+    left_run(scene, "elsewhere", host="gpu2")
+    seen_to = left_run(scene, "seen-to")
+    runs = seen_to.parent
+    with followed_here(seen_to):
+        assert uncleared(runs, "gpu1", but="r1") == []
+    assert [folder.name for folder, _ in uncleared(runs, "gpu1", but="r1")] == ["seen-to"]
+
+
+def test_no_run_clears_up_behind_more_than_a_few_others(scene: Scene) -> None:
+    for number in range(5):
+        left_run(scene, f"old-{number}")
+    scene.leave(replace(LOST, error_code="killed"))
+    assert [request["run_id"] for request in scene.host.asked[-4:]] == ["r1", "old-4", "old-3", "old-2"]
