@@ -34,7 +34,7 @@ from potato_ray.actors.notifying import Notifier, page_of
 from potato_ray.actors.way import RunWay
 from potato_ray.backends.base import Backend, Directive, Placement
 from potato_ray.backends.grants import Grant
-from potato_ray.backends.making import make_backend
+from potato_ray.backends.making import lost_after_s, make_backend
 from potato_ray.config.models import ProjectConfig
 from potato_ray.errors import PotatoRayError, StartRefused
 from potato_ray.job.collection import collect_seldom, pass_over_what_is_loaded
@@ -396,8 +396,7 @@ class RunController:
 
     async def _release_when_gone(self, run_id: str, attempt: int, backend: str) -> None:
         """Give the run's GPUs back once its process is known to be gone, or must be."""
-        training = self.config.model_training
-        deadline = time.monotonic() + training.survive_s + training.grace_seconds + 10.0
+        deadline = time.monotonic() + self._held_at_most_s(backend)
         while not self.stopping and time.monotonic() < deadline:
             if not await self._may_be_alive(run_id, backend):
                 break
@@ -405,6 +404,12 @@ class RunController:
         if not self.stopping:
             await self.write_surely(self.registry.release, run_id, attempt)
             self.wake()
+
+    def _held_at_most_s(self, backend: str) -> float:
+        """How long a process of an ended run may live on a backend, whatever becomes of who follows it."""
+        training = self.config.model_training
+        alone_s = lost_after_s(self.config, backend) if backend in training.backends else training.survive_s
+        return alone_s + training.grace_seconds + 10.0
 
     async def _may_be_alive(self, run_id: str, backend: str) -> bool:
         """Whether a process of the run may live; True where that cannot be told."""

@@ -86,17 +86,18 @@ def agent_may_live(folder: Path, now: float) -> bool:
     mirror = MirrorFolder(folder)
     if mirror.result.exists() or not mirror.claim.exists() or not mirror.says_working():
         return False
-    return now - _touched_at(mirror.heartbeat) < _gone_after_s(mirror)
+    return now - (touched_at(mirror.heartbeat) or 0.0) < gone_after_s(mirror)
 
 
-def _touched_at(path: Path) -> float:
+def touched_at(path: Path) -> float | None:
+    """When a file was touched last, in epoch seconds; None where there is none."""
     try:
         return path.stat().st_mtime
     except FileNotFoundError:
-        return float("-inf")
+        return None
 
 
-def _gone_after_s(mirror: MirrorFolder) -> float:
+def gone_after_s(mirror: MirrorFolder) -> float:
     """Seconds of silence after which nothing can be alive: the agent, or else the launcher, gives up."""
     limits = limits_of(mirror)
     return limits.lost_after_s + limits.grace_s

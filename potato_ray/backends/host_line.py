@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from potato_ray.ssh import Connection, Destination, SshFailed
+from potato_ray.ssh import Connection, Destination, SshFailed, SshTimeout
 
 T = TypeVar("T")
 
@@ -34,7 +34,7 @@ class HostLine:
     def ask(self, question: Callable[[Connection], T]) -> T:
         """The answer to a question. Raises SshFailed.
 
-        Over a connection that was kept and has died meanwhile it is asked again, over a new one.
+        Over a connection that was kept and has died meanwhile, or is silent, it is asked again, over a new one.
         """
         with self._lock:
             self._stay()
@@ -54,6 +54,8 @@ class HostLine:
         if kept is not None and kept.is_alive:
             try:
                 return question(kept)
+            except SshTimeout:
+                pass  # a network that lets nothing through any more looks like this for a while
             except SshFailed:
                 if kept.is_alive:
                     raise

@@ -11,6 +11,7 @@ from potato_ray.errors import Conflict
 from potato_ray.host.run_folder import RunFolder
 from potato_ray.job.folder import JobFolder
 from potato_ray.registry.runs import Run
+from potato_ray.registry.states import State
 
 if TYPE_CHECKING:
     from potato_ray.backends.ssh_settings import SshSettings
@@ -47,6 +48,14 @@ class LeftOnHost:
         return RunFolder(Path(self.note.remote_dir), self.run_id, self.note.attempt)
 
 
+def files_stay(run: Run, note: RemoteNote) -> bool:
+    """Whether model files of a run are still on its host, as far as is known here."""
+    if note.files_removed or (note.outcome is not None and not note.keep):
+        return False
+    # What keep_remote keeps may be here as well.
+    return bool(run.artifact_uri) or (note.keep and run.state is State.SUCCESS)
+
+
 def left_on_host(config: ProjectConfig, run: Run, run_folder: Path | None) -> LeftOnHost:
     """What a run of an ssh backend left on its host. Raises Conflict (no_remote_files, host_changed)."""
     note = read_note(run_folder) if run_folder is not None else None
@@ -56,7 +65,7 @@ def left_on_host(config: ProjectConfig, run: Run, run_folder: Path | None) -> Le
         raise _nothing(
             f"The files of run {run.run_id} were removed from {note.host}.", "Start the run again."
         )
-    if not run.artifact_uri or note is None or run_folder is None:
+    if note is None or run_folder is None or not files_stay(run, note):
         raise _nothing(
             f"No files of run {run.run_id} stay on a host that the server logs in to.",
             "Those that are here are in its artifacts.",
@@ -72,7 +81,7 @@ def _settings(config: ProjectConfig, run: Run, note: RemoteNote) -> SshSettings:
 
     configured = config.model_training.backends.get(run.backend)
     if isinstance(configured, SshBackend):
-        settings = SshSettings.from_config(configured, run.backend)
+        settings = SshSettings.from_config(configured, run.backend, config.path.parent)
         if settings.host == note.host:
             return settings
     raise Conflict(

@@ -43,7 +43,8 @@ def make_backend(
         from potato_ray.backends.ssh import SshBackend
         from potato_ray.backends.ssh_settings import SshSettings
 
-        return SshBackend(name, SshSettings.from_config(settings, describe(name, config)), means)
+        described = SshSettings.from_config(settings, describe(name, config), config.path.parent)
+        return SshBackend(name, described, means)
     return UnbuiltBackend(name, config.model_training.backends[name].type, describe(name, config))
 
 

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Final
 
 from potato_ray.backends import ssh_check
-from potato_ray.backends.agent import agent_may_live
+from potato_ray.backends.agent import agent_may_live, gone_after_s, touched_at
 from potato_ray.backends.base import CheckReport, EventSink, Job, Outcome, Placement, Refusal
 from potato_ray.backends.grants import Means
 from potato_ray.backends.host_agent import FACTS_S, HostAgent
 from potato_ray.backends.host_dialogue import one_answer
 from potato_ray.backends.host_line import HostLine
 from potato_ray.backends.host_report import SMI, HostReport
-from potato_ray.backends.remote_note import read_note
+from potato_ray.backends.remote_note import NAME, read_note
 from potato_ray.backends.ssh_check import Looked
 from potato_ray.backends.ssh_placing import HostGpus, on_cpu, place_on_host
 from potato_ray.backends.ssh_run import SshRun
@@ -25,6 +25,7 @@ from potato_ray.backends.torch_build import TorchBuild
 from potato_ray.backends.way_back import look_for_way_back
 from potato_ray.errors import PotatoRayError, RunFailed
 from potato_ray.job.command import Answer
+from potato_ray.mirror.folder import MirrorFolder
 from potato_ray.ssh import Connection
 
 TORCH_FOR_S: Final = 600.0
@@ -87,11 +88,19 @@ class SshBackend:
         return SshRun(agent, job, sink, clock=self._clock, sleep=self._sleep).run()
 
     def alive(self, folder: Path) -> bool:
-        """Whether a process of this job may live over there: until it was cleared up, or is long silent."""
+        """Whether a process of this job may live over there: until it was cleared up, or is long silent.
+
+        An agent that is about to start a worker says nothing of one yet; its GPU is not free.
+        """
         note = read_note(folder)
-        if note is not None and note.cleared:
+        if note is None:
+            return agent_may_live(folder, self._wall_clock())
+        mirror = MirrorFolder(folder)
+        if note.cleared or mirror.result.exists():
             return False
-        return agent_may_live(folder, self._wall_clock())
+        heard_at = touched_at(mirror.heartbeat)
+        since = heard_at if heard_at is not None else touched_at(folder / NAME) or 0.0
+        return self._wall_clock() - since < gone_after_s(mirror)
 
     def close(self) -> None:
         """Log out."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from potato_ray.ssh import Destination
@@ -35,14 +36,18 @@ class SshSettings:
         return self.destination.host
 
     @classmethod
-    def from_config(cls, settings: Configured, description: str) -> SshSettings:
-        """Raises ConfigInvalid for a host or a user that ssh could take for an option."""
+    def from_config(cls, settings: Configured, description: str, folder: Path) -> SshSettings:
+        """`folder` holds config.yaml: a relative identity_file lies there, wherever a command is given.
+
+        Raises ConfigInvalid for a host or a user that ssh could take for an option.
+        """
+        key = settings.identity_file
         return cls(
             destination=Destination(
                 settings.host,
                 user=settings.user,
                 port=settings.port,
-                identity_file=settings.identity_file,
+                identity_file=None if key is None else str(folder / Path(key).expanduser()),
                 connect_timeout_s=settings.connect_timeout_s,
             ),
             description=description,

@@ -39,7 +39,7 @@ def _run(request: dict[str, Any], root: Path) -> int:
 
     python = environment_for(request)
     if not is_listened_to(0, 1):
-        return 1  # an agent that nobody lets in would only leave a folder
+        raise BrokenPipeError  # an agent that nobody lets in would only leave a folder
     handed_on = {**{name: request.get(name) for name in _HANDED_ON}, "python": python}
     script = str(root / "potato_ray" / "host" / "start.py")
     os.execv(sys.executable, [sys.executable, "-S", "-E", script, json.dumps(handed_on)])  # noqa: S606

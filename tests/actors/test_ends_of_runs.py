@@ -258,3 +258,15 @@ def test_a_controller_that_ray_has_started_again_waits_for_a_locked_registry(
 
     expected = config.annotation_task_name if restarted else "registry_locked"
     assert controlled(config, scenario) == expected
+
+
+@pytest.mark.parametrize(("backend", "alone_s"), [("ws", 300.0), ("local", 60.0), ("removed-since", 60.0)])
+def test_a_gpu_is_held_for_as_long_as_a_worker_goes_on_alone_on_its_backend(
+    agent_config: ProjectConfig, backend: str, alone_s: float
+) -> None:
+    async def scenario(controller: RunController) -> float:
+        return controller._held_at_most_s(backend)
+
+    agent_config.model_training.survive_s = 60.0
+    grace_s = agent_config.model_training.grace_seconds
+    assert controlled(agent_config, scenario) == alone_s + grace_s + 10.0

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from potato_ray.backends.host_line import HostLine
-from potato_ray.ssh import Destination, SshFailed
+from potato_ray.ssh import Destination, SshFailed, SshTimeout
 
 HOST = Destination("gpu1")
 
@@ -96,4 +96,20 @@ def test_a_login_that_is_refused_is_told_and_tried_anew_the_next_time() -> None:
         line.ask(lambda _: None)
     login.refuses = False
     assert line.ask(lambda _: "in") == "in"
+    line.close()
+
+
+def test_a_kept_connection_that_is_silent_is_given_up_for_another_one_once() -> None:
+    login, asked = Login(), []
+    line = HostLine(HOST, login=login)
+    line.ask(lambda _: None)
+
+    def question(connection: Any) -> None:
+        asked.append(connection)
+        raise SshTimeout("nothing within 60 s")
+
+    with pytest.raises(SshTimeout):
+        line.ask(question)
+    assert asked == login.made
+    assert len(asked) == 2
     line.close()
