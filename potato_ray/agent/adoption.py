@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 from potato_ray.agent.held_job import BEGINNING, HELD, HeldJob, is_done, remove, tidy
@@ -27,8 +28,24 @@ def held_jobs(jobs: Path, server: str, backend: str, voice: Voice) -> list[HeldJ
         if (held.server, held.backend) == (server, backend):
             found.append(held)
         else:
-            voice.say(f"{path} is left as it is: it is a job of backend {held.backend} of {held.server}")
+            voice.say(f"{path} is left as it is: {_of_another(held, server)}")
     return sorted(found, key=lambda held: not _runs(path=held.folder.path))
+
+
+def _of_another(held: HeldJob, server: str) -> str:
+    """Whose a job is that is not ours, and how it is taken up."""
+    options = f"--backend {shlex.quote(held.backend)}"
+    if held.server != server:
+        options = f"--server {shlex.quote(held.server)} {options}"
+    runs_on = ""
+    if _runs(held.folder.path):
+        runs_on = (
+            f"; its worker runs, and ends by itself after {held.job.lost_after_s:.0f} s without its agent"
+        )
+    return (
+        f"it is a job of backend {held.backend} of {held.server}{runs_on}. To take it up, start an agent "
+        f"in this folder with {options}"
+    )
 
 
 def _look(path: Path, voice: Voice) -> HeldJob | None:

@@ -80,10 +80,19 @@ class ServerConnection:
         return self._address.shown
 
     def claim(
-        self, lease: str, wait_s: float, agent: Mapping[str, Any], stop: Stop | None = None
+        self,
+        lease: str,
+        wait_s: float,
+        agent: Mapping[str, Any],
+        stop: Stop | None = None,
+        backend: str = "",
     ) -> dict[str, Any] | None:
-        """Ask for a job, for `wait_s` seconds; None when there is none. The same lease gets the same job."""
+        """Ask for a job, for `wait_s` seconds; None when there is none. The same lease gets the same job.
+
+        `backend`: the one that the token ought to be of, "" to leave that open.
+        """
         body = {"lease": lease, "wait_s": wait_s, "agent": dict(agent)}
+        body.update({"backend": backend} if backend else {})
         patient = Patient(wait_s + self._timeout_s, wait_s + self._timeout_s)
         answer = self._ask("POST", protocol.CLAIM, body, patient=patient, stop=stop, secrets=(lease,))
         return None if answer.status == 204 else body_of(answer, self.shown, (self._token, lease))

@@ -11,6 +11,7 @@
     ├── ArchiveRefused        an archive holds what is not unpacked
     ├── DiskFull              there is no space for what has to be written
     └── AgentMisconfigured    the agent was started with something that cannot work
+        └── OtherBackend      its token is that of another backend
 
 An error says what happened (`message`), what shows it (`evidence`) and what to do next (`next_step`); `code`
 is stable. None of them ever holds the token or a lease.
@@ -139,3 +140,9 @@ class AgentMisconfigured(AgentError):
     """An option or a file given to the agent cannot be used."""
 
     default_code = "agent_misconfigured"
+
+
+class OtherBackend(AgentMisconfigured):
+    """The token is that of another backend than the agent was started for."""
+
+    default_code = "other_backend"

@@ -22,10 +22,11 @@ class Parcel:
 
 @dataclass(frozen=True)
 class JobDocument:
-    """One attempt of a run. `body` is the whole document; times are seconds."""
+    """One attempt of a run. `body` is the whole document, `backend` "" where it names none. Times: seconds."""
 
     run_id: str
     attempt: int
+    backend: str
     spec: Mapping[str, Any]
     bundle: Parcel
     code: Parcel
@@ -47,6 +48,7 @@ class JobDocument:
             return cls(
                 run_id=_matching(_RUN_ID, body["run_id"]),
                 attempt=_natural(body["attempt"]),
+                backend=_text(body.get("backend")),
                 spec=_object(body["spec"]),
                 bundle=_parcel(body["bundle"]),
                 code=_parcel(body["code"]),
@@ -70,6 +72,10 @@ def _natural(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise ValueError(f"the job holds an unusable number: {value!r:.80}")
     return value
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def _object(value: Any) -> Mapping[str, Any]:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import shlex
 import threading
 import time
-from typing import Callable
+from typing import Callable, NoReturn
 
 from potato_ray.agent.adoption import held_jobs
 from potato_ray.agent.apart import Interrupted, apart
 from potato_ray.agent.contact import Contact
-from potato_ray.agent.errors import AgentError, ProtocolMismatch, Refused, WrongToken
+from potato_ray.agent.errors import AgentError, OtherBackend, ProtocolMismatch, Refused, WrongToken
 from potato_ray.agent.held_job import HeldJob
 from potato_ray.agent.job_document import JobDocument
 from potato_ray.agent.job_run import DELIVERED, JobRun
 from potato_ray.agent.patience import Patience
-from potato_ray.agent.protocol import STALE
+from potato_ray.agent.protocol import OTHER_BACKEND, STALE
 from potato_ray.agent.settings import Settings
 from potato_ray.agent.stop_request import StopRequest
 from potato_ray.agent.taking import take_in_hand
@@ -46,7 +47,7 @@ class Agent:
         self._trouble = ""
 
     def run(self) -> None:
-        """Work until told to stop. Raises ProtocolMismatch.
+        """Work until told to stop. Raises ProtocolMismatch, OtherBackend.
 
         With `once`, until one job was claimed and is done with, or one that was taken up has been told.
         """
@@ -89,6 +90,10 @@ class Agent:
             self._wait(f"{wrong} {self._register_again()}", self.timing.refused_retry_s)
             return None
         except Refused as refused:
+            if refused.code == OTHER_BACKEND:
+                raise OtherBackend(
+                    refused.message, evidence=refused.evidence, next_step=refused.next_step
+                ) from refused
             if refused.code == STALE:
                 self.workdir.forget_lease()
             self._wait(str(refused), self._patience.next_wait_s())
@@ -124,12 +129,27 @@ class Agent:
             raise
 
     def _take(self, job: JobDocument, lease: str) -> HeldJob:
+        if job.backend not in ("", self.settings.backend):
+            self._leave_to_another(job, lease)
         held = take_in_hand(self.workdir.jobs, job, lease, self.settings)
         try:
             self.workdir.forget_lease()
         except OSError as failure:
             self.voice.say(f"the claim could not be removed: {failure}")
         return held
+
+    def _leave_to_another(self, job: JobDocument, lease: str) -> NoReturn:
+        """Not to take a job of another backend, so that the agent that is started for that one gets it."""
+        try:
+            self.workdir.note_lease(self.settings.server, job.backend, lease)
+        except OSError as failure:
+            self.voice.say(f"the claim could not be noted: {failure}")
+        raise OtherBackend(
+            f"The token is that of backend {job.backend}, and this agent was started for "
+            f"{self.settings.backend}.",
+            evidence=f"The server has given it {job.run_id}, which is left to an agent of {job.backend}.",
+            next_step=f"Start it with --backend {shlex.quote(job.backend)}, or with the other one's token.",
+        )
 
     def _register_again(self) -> str:
         return (

@@ -32,7 +32,9 @@ def contacts(
     def facts() -> Mapping[str, Any]:
         return describe(agent_id, python_version, workdir.path)
 
-    return lambda: ServerContact(connection, CodeStore(workdir.code), facts, settings.timing)
+    return lambda: ServerContact(
+        connection, CodeStore(workdir.code), facts, settings.timing, settings.backend
+    )
 
 
 class ServerContact:
@@ -44,18 +46,20 @@ class ServerContact:
         code_store: CodeStore,
         facts: Callable[[], Mapping[str, Any]],
         timing: Timing,
+        backend: str,
     ) -> None:
         self._connection = connection
         self._code_store = code_store
         self._facts = facts
         self._timing = timing
+        self._backend = backend
         self._stop = threading.Event()
 
     def let_go(self) -> None:
         self._stop.set()
 
     def claim(self, lease: str, wait_s: float) -> Any:
-        return self._connection.claim(lease, wait_s, self._facts(), self._stop)
+        return self._connection.claim(lease, wait_s, self._facts(), self._stop, self._backend)
 
     def code(self, held: HeldJob) -> CodeInUse:
         parcel = held.job.code

@@ -65,8 +65,12 @@ class Workdir:
         ):
             return lease
         lease = secrets.token_hex(LEASE_BYTES)
-        write_json(path, {"server": server, "backend": backend, "lease": lease})
+        self.note_lease(server, backend, lease)
         return lease
+
+    def note_lease(self, server: str, backend: str, lease: str) -> None:
+        """The next claim for that backend is made with this lease. Raises OSError."""
+        write_json(self.path / "claim.json", {"server": server, "backend": backend, "lease": lease})
 
     def forget_lease(self) -> None:
         """The next claim is for another job. Raises OSError."""

@@ -1,4 +1,4 @@
-"""The body of a claim: the lease, how long to wait, and what the agent says of itself."""
+"""The body of a claim: the lease, how long to wait, for which backend, and what the agent says of itself."""
 
 from __future__ import annotations
 
@@ -22,11 +22,15 @@ _GPU_NUMBERS = ("total_mb", "free_mb")
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim. `agent` has id, host, python, version, workdir and gpus, each of its type."""
+    """A claim. `agent` has id, host, python, version, workdir and gpus, each of its type.
+
+    `backend`: whose runs the agent was told to ask for; "" where it does not say.
+    """
 
     lease: str = field(repr=False)
     wait_s: float
     agent: Mapping[str, Any]
+    backend: str = ""
 
 
 def claim_of(raw: bytes) -> Claim:
@@ -35,7 +39,8 @@ def claim_of(raw: bytes) -> Claim:
     lease = body.get("lease")
     if not isinstance(lease, str) or not LEASE_FORM.fullmatch(lease):
         raise _malformed("The field lease is not 32 hexadecimal digits in lower case.")
-    return Claim(lease, _wait_s(body.get("wait_s", 0)), agent_of(body.get("agent")))
+    agent = agent_of(body.get("agent"))
+    return Claim(lease, _wait_s(body.get("wait_s", 0)), agent, _backend(body.get("backend")))
 
 
 def agent_of(said: Any) -> dict[str, Any]:
@@ -54,6 +59,14 @@ def agent_of(said: Any) -> dict[str, Any]:
 def _gpu(said: Mapping[str, Any]) -> dict[str, Any]:
     texts = {name: _text(said, name) for name in _GPU_TEXTS}
     return {**texts, **{name: _number(said.get(name)) for name in _GPU_NUMBERS}}
+
+
+def _backend(value: Any) -> str:
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise _malformed("The field backend is no text.")
+    return value
 
 
 def _wait_s(value: Any) -> float:

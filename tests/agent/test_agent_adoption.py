@@ -186,6 +186,19 @@ def test_a_job_for_another_server_or_backend_is_named_and_left(
     assert (path / "held.json").exists()
 
 
+def test_a_living_worker_of_another_backend_is_said_with_how_to_take_it_up(
+    server: ProtocolServer, work: Work, doomed: Start, tmp_path: Path
+) -> None:
+    told = offer(server, tmp_path, "wait")
+    first = doomed()
+    server.wait_for(lambda: len(told.events) >= 5)
+    first.kill()
+    agent = work(backend="another one")
+    agent.wait_for(lambda: "left as it is" in agent.said.getvalue())
+    assert "its worker runs, and ends by itself after 30 s" in agent.said.getvalue()
+    assert "To take it up, start an agent in this folder with --backend far" in agent.said.getvalue()
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"v": 1}', '{"v": 2}', "\x00"])
 def test_a_torn_job_is_named_and_left(work: Work, tmp_path: Path, text: str) -> None:
     path = held(tmp_path)

@@ -12,7 +12,7 @@ from agent_at_work import AgentAtWork, offer
 from protocol_server import LOST, RESET, ProtocolServer
 
 from potato_ray.agent.apart import Interrupted, apart
-from potato_ray.agent.errors import AgentMisconfigured, ProtocolMismatch
+from potato_ray.agent.errors import AgentMisconfigured, OtherBackend, ProtocolMismatch
 from potato_ray.agent.held_job import HeldJob
 from potato_ray.agent.job_document import JobDocument
 from potato_ray.agent.workdir import Workdir
@@ -109,6 +109,27 @@ def test_another_protocol_ends_the_agent_and_names_both_versions(server: Protoco
     agent = work()
     with pytest.raises(ProtocolMismatch, match=r"version 1 .* version 2"):
         agent.join()
+
+
+def test_a_claim_names_the_backend_and_one_of_another_ends_the_agent(
+    server: ProtocolServer, work: Work
+) -> None:
+    server.order("claim", 503, (409, "other_backend", {"error": "It is that of lab."}))
+    with pytest.raises(OtherBackend, match=r"It is that of lab\. Look\."):
+        work(once=False).join()
+
+
+def test_a_job_of_another_backend_is_left_to_the_agent_that_is_started_for_it(
+    server: ProtocolServer, work: Work, tmp_path: Path
+) -> None:
+    told = offer(server, tmp_path, backend="lab")
+    agent = work(once=False)
+    with pytest.raises(OtherBackend, match=r"backend lab.* started for far.*--backend lab"):
+        agent.join()
+    assert {claim["backend"] for claim in server.claims} == {"far"}
+    assert list(agent.workdir.jobs.iterdir()) == []
+    work(backend="lab").join()
+    assert told.result is not None
 
 
 def test_an_agent_that_is_told_to_stop_leaves_the_jobs_that_it_has_not_taken_up(

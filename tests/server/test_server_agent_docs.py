@@ -84,7 +84,13 @@ def test_every_code_that_an_agent_may_get_is_told_and_each_that_is_told_exists()
     ]
     ours += (ROOT / "potato_ray" / "mirror").glob("*.py")
     codes = set().union(*map(codes_in, ours)) - {"cannot_listen"}
-    codes |= {protocol.STALE, protocol.GAP, protocol.UNKNOWN_PROTOCOL, "predictions_too_large"}
+    codes |= {
+        protocol.OTHER_BACKEND,
+        protocol.STALE,
+        protocol.GAP,
+        protocol.UNKNOWN_PROTOCOL,
+        "predictions_too_large",
+    }
     told = {row[1].strip("`") for row in table("status")}
     of_all = {"training_disabled", "unknown_run", "unsatisfiable_range", "controller_unavailable"}
     assert told - of_all - {"registry_locked", "project_unwritable", "disk_full"} == codes - of_all
@@ -114,6 +120,7 @@ def test_the_claim_of_the_page_is_one() -> None:
     (claim,) = examples("claim")
     taken = claim_of(json.dumps(claim).encode())
     assert (taken.lease, taken.wait_s, dict(taken.agent)) == (claim["lease"], claim["wait_s"], claim["agent"])
+    assert taken.backend == claim["backend"]
 
 
 def test_the_job_of_the_page_has_the_fields_of_a_job(tmp_path) -> None:

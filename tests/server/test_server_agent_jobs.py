@@ -77,6 +77,21 @@ def test_a_whole_job_goes_through_the_routes(served) -> None:
     assert (end.code, end.peak_rss_mb) == (0, 99.5)
 
 
+def test_a_claim_for_another_backend_than_the_tokens_is_refused_and_gets_no_run(served) -> None:
+    served.link.offer()
+    refused = served.calls.claim(backend="laptop")
+    assert code(refused) == (409, "other_backend")
+    assert "backend workstation" in refused.json()["error"]
+    assert "laptop" in refused.json()["error"]
+    assert "--backend workstation" in refused.json()["next_step"]
+    assert "claim" not in served.link.commands
+    assert served.calls.claim(backend=NAME).status_code == 200
+
+
+def test_a_claim_whose_backend_is_no_text_is_malformed(served) -> None:
+    assert code(served.calls.claim(backend=["laptop"])) == (400, "malformed_request")
+
+
 def test_code_and_agent_are_there_to_fetch(served, agent) -> None:
     job = served.link.folder(agent.run_id).read_job(1)
     assert job is not None

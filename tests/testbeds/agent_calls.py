@@ -38,8 +38,9 @@ class AgentCalls:
     def job_headers(self) -> dict[str, str]:
         return {**self.headers, ATTEMPT_HEADER: str(self.attempt), LEASE_HEADER: self.lease}
 
-    def claim(self, wait_s: float = 5, **agent: Any) -> Any:
+    def claim(self, wait_s: float = 5, backend: Any = None, **agent: Any) -> Any:
         body = {"lease": self.lease, "wait_s": wait_s, "agent": {**AGENT, **agent}}
+        body.update({} if backend is None else {"backend": backend})
         answer = self.client.request("POST", CLAIM, json=body, headers=self.headers)
         if answer.status_code == 200:
             self.run_id, self.attempt = answer.json()["run_id"], answer.json()["attempt"]

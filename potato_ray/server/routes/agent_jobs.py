@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import re
+import shlex
 from collections.abc import Callable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
 
-from potato_ray.agent.protocol import CLAIM, MAX_PROGRESS_BYTES, PREFIX, job_path
+from potato_ray.agent.protocol import CLAIM, MAX_PROGRESS_BYTES, OTHER_BACKEND, PREFIX, job_path
 from potato_ray.agent_tokens import digest_of
 from potato_ray.mirror.refusals import EventsMissing, Malformed
+from potato_ray.server.agent_access import Agent
 from potato_ray.server.agent_claim import MAX_BYTES, Claim, claim_of
 from potato_ray.server.agent_door import AgentJob, Door, ItsDoor, Job, Speaking, rejected
 from potato_ray.server.agent_taking import Taken, take_progress, take_result
 from potato_ray.server.openapi import json_body, problems
-from potato_ray.server.problems import answer
+from potato_ray.server.problems import Rejected, answer
 from potato_ray.server.run_answers import json_answer
 from potato_ray.server.uploads import whole_body
 
@@ -42,19 +44,26 @@ _PAGE = "docs/agent-protocol.md has the fields."
     responses={
         200: {"description": "The job."},
         204: {"description": "There was none; ask again at once, with the same lease."},
-        **problems(503),
+        **problems(409, 503),
     },
-    openapi_extra=json_body(f"lease, wait_s and agent; {_PAGE}"),
+    openapi_extra=json_body(f"lease, wait_s, backend and agent; {_PAGE}"),
 )
 async def claim_job(door: ItsDoor, agent: Speaking, request: Request) -> Response:
     """A long poll. Sent again with the same lease it is answered with the same job."""
     claim = _claim(await whole_body(request, MAX_BYTES))
+    _check_backend(claim, agent)
     door.note(agent, claim.agent)
     gone = asyncio.ensure_future(_gone(request))
     lease_sha256 = digest_of(claim.lease)
     try:
         job = await door.polls.claim(
-            agent.backend, lease_sha256, claim.agent, claim.wait_s, gone, agent.run_id
+            agent.backend,
+            lease_sha256,
+            claim.agent,
+            claim.wait_s,
+            gone,
+            agent.run_id,
+            digest_of(agent.token),
         )
     finally:
         gone.cancel()
@@ -70,6 +79,21 @@ def _claim(raw: bytes) -> Claim:
         return claim_of(raw)
     except Malformed as error:
         raise rejected(400, error) from error
+
+
+def _check_backend(claim: Claim, agent: Agent) -> None:
+    """Raises Rejected (409) where an agent wants the runs of another backend than that of its token."""
+    asked, whose = claim.backend, agent.backend
+    if asked in ("", whose):
+        return
+    shown = asked[:100] if asked.isprintable() else "another one"
+    raise Rejected(
+        409,
+        f"The token is that of backend {whose}, and the agent asks for runs of {shown}.",
+        code=OTHER_BACKEND,
+        next_step=f"Start the agent with --backend {shlex.quote(whose)}, or with the token that 'potato-ray "
+        "training register' has shown for the other one.",
+    )
 
 
 async def _gone(request: Request) -> None:
