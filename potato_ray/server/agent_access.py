@@ -112,6 +112,10 @@ class Tokens:
             found = _found(await self._known(), token)
         return found
 
+    def read(self) -> Digests:
+        """Every token as the registry has it now, in a thread. Raises PotatoRayError, sqlite3.Error."""
+        return self._read()
+
     def forget(self) -> None:
         """A token has been replaced: look again before the next answer."""
         self._fresh_until = float("-inf")

@@ -41,10 +41,10 @@ THREADS = 16
 class Door:
     """All on the application's event loop. `keeper` says who comes in, and for which runs."""
 
-    def __init__(self, context: ServerContext, keeper: AgentKeeper) -> None:
+    def __init__(self, context: ServerContext, keeper: AgentKeeper, polls: Polls) -> None:
         self.context = context
         self.keeper = keeper
-        self.polls = Polls(context)
+        self.polls = polls
         self.sightings = Sightings(context.controller)
         self._threads = anyio.CapacityLimiter(THREADS)
 
@@ -114,14 +114,13 @@ class AgentJob:
 
 def door_for_backends(context: ServerContext) -> Door:
     """For the agents that people start, with the tokens of their backends."""
-    return Door(
-        context, AgentKeeper(Tokens(of_backends(context.config.model_training.backends, context.reader)))
-    )
+    tokens = Tokens(of_backends(context.config.model_training.backends, context.reader))
+    return Door(context, AgentKeeper(tokens), Polls(context, tokens=tokens))
 
 
 def door_for_runs(context: ServerContext) -> Door:
     """For the agents that the server starts, with the tokens of their runs alone."""
-    return Door(context, AgentKeeper(Tokens(of_runs(context.reader), look_again=True)))
+    return Door(context, AgentKeeper(Tokens(of_runs(context.reader), look_again=True)), Polls(context))
 
 
 def install(app: FastAPI, door: Door) -> None:

@@ -4,6 +4,9 @@
      (one look for all)           └── the job of a poll's lease can be fetched: it is answered
 
 A poll is a place in a row and a future. No poll looks at anything itself.
+
+A token may be replaced while its bearer waits: with each look the watcher asks whose token is still good,
+before anything is given out.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ import contextlib
 import logging
 import sqlite3
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,6 +25,7 @@ from potato_ray.errors import PotatoRayError
 from potato_ray.mirror.folder import MirrorFolder
 from potato_ray.registry.watch import RegistryWatch
 from potato_ray.run_lookup import run_folder
+from potato_ray.server.agent_access import Admitted, Digests, Tokens, not_admitted
 from potato_ray.server.agent_view import Claimed, View, Views
 from potato_ray.server.context import Phase, ServerContext, Unavailable
 
@@ -46,6 +50,7 @@ class Poll:
     """One agent that waits. `claimed` is the attempt that its lease has, once it has one.
 
     With `run_id` it waits for that run alone, which was given to it already, and for none on offer.
+    `token_sha256` is that of the token by which it was let in.
     """
 
     backend: str
@@ -54,6 +59,7 @@ class Poll:
     outcome: asyncio.Future[Job | None] = field(repr=False)
     claimed: Claimed | None = None
     run_id: str | None = None
+    token_sha256: str = ""
 
     def fits(self, claimed: Claimed) -> bool:
         """Whether this agent may have that attempt."""
@@ -63,19 +69,38 @@ class Poll:
         if not self.outcome.done():
             self.outcome.set_result(job)
 
+    def refuse(self, error: Exception) -> None:
+        if not self.outcome.done():
+            self.outcome.set_exception(error)
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """A look: the view and whose tokens are good, None where nothing was committed; jobs that are there."""
+
+    view: View | None
+    tokens: Digests | None
+    jobs: Mapping[Claimed, Job]
+
 
 class Polls:
-    """The long polls of one application, all on its event loop. `clock` is monotonic seconds."""
+    """The long polls of one application, all on its event loop. `clock` is monotonic seconds.
+
+    `tokens` are those of backends; without them a poll is as good as when it came in.
+    """
 
     def __init__(
         self,
         context: ServerContext,
         clock: Callable[[], float] = time.monotonic,
         poll_s: float = POLL_S,
+        tokens: Tokens | None = None,
     ) -> None:
         self._controller = context.controller
         self._clock = clock
         self._poll_s = poll_s
+        self._tokens = tokens
+        self._digests: Digests = {}
         self._watch = RegistryWatch(context.config.registry_path)
         self._views = Views(context.reader, lambda run_id: run_folder(context.config, run_id))
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="agents-watch")
@@ -102,13 +127,15 @@ class Polls:
         wait_s: float,
         gone: asyncio.Future[Any],
         run_id: str | None = None,
+        token_sha256: str = "",
     ) -> Job | None:
         """The job of this lease, or of a run that is on offer; None after `wait_s`, or once `gone` is done.
 
         With `run_id` it is the job of that run, or none. A second poll with the same lease takes the place
-        of the first. Raises Unavailable when the server stops.
+        of the first. Raises Unavailable when the server stops, Rejected (401) once the token is replaced.
         """
-        poll = Poll(backend, lease_sha256, agent, asyncio.get_running_loop().create_future(), run_id=run_id)
+        outcome: asyncio.Future[Job | None] = asyncio.get_running_loop().create_future()
+        poll = Poll(backend, lease_sha256, agent, outcome, run_id=run_id, token_sha256=token_sha256)
         before = self._waiting.pop(lease_sha256, None)
         if before is not None:
             poll.claimed = before.claimed if before.claimed and poll.fits(before.claimed) else None
@@ -130,10 +157,7 @@ class Polls:
     def close(self) -> None:
         """Answer every poll that the server stops. To be called on the event loop."""
         for poll in self._waiting.values():
-            if not poll.outcome.done():
-                poll.outcome.set_exception(
-                    Unavailable("The server is stopping.", next_step="Try again when it is up.")
-                )
+            poll.refuse(Unavailable("The server is stopping.", next_step="Try again when it is up."))
         for task in self._giving.values():
             task.cancel()
 
@@ -181,23 +205,28 @@ class Polls:
 
     async def _look(self, anyway: bool) -> None:
         loop = asyncio.get_running_loop()
-        wanted = {poll.claimed for poll in self._waiting.values() if poll.claimed is not None}
+        # Those that come during the look may bear a token that is newer than what it finds.
+        here = list(self._waiting.values())
+        wanted = {poll.claimed for poll in here if poll.claimed is not None}
         began, self._looking = self._views_taken, True
         try:
-            view, jobs = await loop.run_in_executor(self._thread, self._see, wanted, anyway)
+            seen = await loop.run_in_executor(self._thread, self._see, wanted, anyway)
         finally:
             self._looking = False
-        if view is not None:
-            self._take(view, began)
+        if seen.tokens is not None:
+            self._refuse_locked_out(here, seen.tokens)
+        if seen.view is not None:
+            self._take(seen.view, began)
         for poll in list(self._waiting.values()):
-            if poll.claimed in jobs:
-                poll.answer(jobs[poll.claimed])
+            if poll.claimed is not None and poll.claimed in seen.jobs:
+                poll.answer(seen.jobs[poll.claimed])
 
-    def _see(self, wanted: set[Claimed], anyway: bool) -> tuple[View | None, dict[Claimed, Job]]:
-        """In the watcher's thread: the view, None where nothing was committed; the jobs that are there."""
-        # Kept until a view was taken: the watch tells of each change once.
+    def _see(self, wanted: set[Claimed], anyway: bool) -> _Seen:
+        """In the watcher's thread."""
+        # Kept until all was seen: the watch tells of each change once.
         self._unseen = self._watch.changed() or anyway or self._unseen
         view = self._views.take() if self._unseen else None
+        tokens = self._tokens.read() if self._unseen and self._tokens is not None else None
         self._unseen = False
         jobs: dict[Claimed, Job] = {}
         for claimed in wanted:
@@ -205,7 +234,16 @@ class Polls:
             job = None if folder is None else _read_job(folder, claimed.attempt)
             if job is not None:
                 jobs[claimed] = job
-        return view, jobs
+        return _Seen(view, tokens, jobs)
+
+    def _refuse_locked_out(self, polls: Iterable[Poll], digests: Digests) -> None:
+        """Answer those whose token was replaced, and let nobody else in with it."""
+        if self._tokens is not None and digests != self._digests:
+            self._digests = digests
+            self._tokens.forget()
+        for poll in polls:
+            if digests.get(poll.token_sha256) != Admitted(poll.backend):
+                poll.refuse(not_admitted())
 
     def _take(self, view: View, began: int) -> None:
         """Keep the view with the number `began`. What was given out before it is in it, or is over."""

@@ -17,9 +17,11 @@ from potato_ray.errors import Conflict
 from potato_ray.mirror.folder import MirrorFolder
 from potato_ray.registry.reading import RegistryReader
 from potato_ray.registry.states import State
+from potato_ray.server.agent_access import Tokens, of_backends
 from potato_ray.server.agent_polls import Polls
 from potato_ray.server.agent_view import Claimed, Views
 from potato_ray.server.context import Phase, ServerContext, Unavailable
+from potato_ray.server.problems import Rejected
 
 SOON_S = 1.0
 
@@ -345,3 +347,79 @@ def test_a_view_names_who_has_what(play) -> None:
         assert view.held == {digest("a"): Claimed(run_id, 1, NAME)}
 
     play(scenario)
+
+
+# --- a token that is replaced while its bearer waits ------------------------------------------------
+
+
+class Registered(Waiting):
+    """Polls that know the tokens of backends, and agents that bear one."""
+
+    def __init__(self, config: ProjectConfig) -> None:
+        super().__init__(config)
+        self.token = self.link.token()
+        tokens = Tokens(of_backends(config.model_training.backends, self.context.reader))
+        self.polls = Polls(self.context, tokens=tokens)
+
+    async def claim(self, lease: str, wait_s: float = 5.0, backend: str = NAME, gone: Any = None) -> Any:
+        hung_up = asyncio.get_running_loop().create_future()
+        token = digest(self.token)
+        return await self.polls.claim(backend, digest(lease), AGENT, wait_s, hung_up, token_sha256=token)
+
+
+@pytest.fixture
+def registered(make_config: Callable[..., ProjectConfig]) -> Iterator[Registered]:
+    waiting = Registered(make_config(backends=AGENT_BACKENDS, max_concurrent_runs=9))
+    yield waiting
+    waiting.link.close()
+
+
+def test_a_poll_whose_token_is_replaced_is_refused_at_once(registered: Registered) -> None:
+    async def scenario() -> None:
+        poll = registered.begin("a", wait_s=20)
+        await asyncio.sleep(0.3)
+        registered.link.token()
+        with pytest.raises(Rejected) as refused:
+            await asyncio.wait_for(poll, 2)
+        assert refused.value.status == 401
+
+    asyncio.run(scenario())
+
+
+def test_a_poll_whose_token_was_replaced_gets_no_run_that_is_offered_then(registered: Registered) -> None:
+    async def scenario() -> None:
+        old = registered.begin("a", wait_s=20)
+        await asyncio.sleep(0.3)
+        registered.token = registered.link.token()
+        run_id = registered.link.offer()
+        new = await asyncio.wait_for(registered.claim("b", wait_s=10), 5)
+        assert new["run_id"] == run_id
+        with pytest.raises(Rejected):
+            await old
+
+    asyncio.run(scenario())
+
+
+def test_the_token_of_another_backend_that_is_replaced_disturbs_nobody(registered: Registered) -> None:
+    async def scenario() -> None:
+        poll = registered.begin("a", wait_s=10)
+        await asyncio.sleep(0.3)
+        registered.link.token("laptop")
+        run_id = registered.link.offer()
+        job = await asyncio.wait_for(poll, 5)
+        assert job is not None
+        assert job["run_id"] == run_id
+
+    asyncio.run(scenario())
+
+
+def test_a_token_that_was_replaced_lets_nobody_in_once_the_watcher_knows(registered: Registered) -> None:
+    async def scenario() -> None:
+        tokens, old = registered.polls._tokens, registered.token
+        assert tokens is not None
+        assert await tokens.whose(old) is not None
+        registered.token = registered.link.token()
+        assert await registered.claim("b", wait_s=0.5) is None
+        assert await tokens.whose(old) is None
+
+    asyncio.run(scenario())
