@@ -34,7 +34,7 @@ class HostLine:
     def ask(self, question: Callable[[Connection], T]) -> T:
         """The answer to a question. Raises SshFailed.
 
-        Over a connection that was kept and has died meanwhile, or is silent, it is asked again, over a new one.
+        Where a connection that was kept has died meanwhile, or is silent, it is asked again over a new one.
         """
         with self._lock:
             self._stay()
