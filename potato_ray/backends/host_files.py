@@ -138,7 +138,7 @@ class HostFiles:
             if folder:
                 return []  # removed meanwhile
             raise NotFound(
-                f"Nothing of run {self._left.run_id} is left on {self._left.host}.",
+                f"There are no files of run {self._left.run_id} on {self._left.host} any more.",
                 code="remote_files_gone",
                 evidence=f"There is no folder {self._left.artifacts}.",
                 next_step="Start the run again if you need its model.",

@@ -56,6 +56,12 @@ def files_stay(run: Run, note: RemoteNote) -> bool:
     return bool(run.artifact_uri) or (note.keep and run.state is State.SUCCESS)
 
 
+def are_gone(run: Run, run_folder: Path | None) -> bool:
+    """Whether files that a run left on a host are known not to be there any more."""
+    note = read_note(run_folder) if run_folder is not None else None
+    return note is not None and not files_stay(run, note)
+
+
 def left_on_host(config: ProjectConfig, run: Run, run_folder: Path | None) -> LeftOnHost:
     """What a run of an ssh backend left on its host. Raises Conflict (no_remote_files, host_changed)."""
     note = read_note(run_folder) if run_folder is not None else None

@@ -79,8 +79,10 @@ def _where(run: str, config: Path) -> tuple[JobFolder, ProjectPaths]:
 
 def _no_model(config: ProjectConfig, run: Run) -> NotFound:
     """The error for a run whose model is elsewhere, or nowhere."""
+    from potato_ray.backends.left_on_host import are_gone
+
     host, _, artifacts = run.artifact_uri.partition(":")
-    if artifacts:
+    if artifacts and not are_gone(run, config.training_dir / "runs" / run.run_id):
         evidence = f"Its files stay on {host}: {artifacts}"
         copied = f"scp -r {host}:{Path(artifacts).parent} ."
         next_step = f"Copy that folder here and name it in place of the run: {copied}"

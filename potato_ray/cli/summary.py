@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from potato_ray.backends.remote_note import read_note
+from potato_ray.backends.left_on_host import are_gone
 from potato_ray.cli.output import duration, when
 from potato_ray.registry.runs import Run
 from potato_ray.registry.states import State
@@ -92,15 +92,9 @@ def detail_lines(run: Run, task_dir: Path) -> Iterator[str]:
         yield f"  {name:32} {value:.0f}" if counted else f"  {name:32} {value:.4f}"
     if run.artifact_dir and run.state == State.SUCCESS:
         yield f"files     {os.path.relpath(task_dir / run.artifact_dir)}"
-    if run.artifact_uri and not _is_removed((task_dir / run.artifact_dir).parent):
+    if run.artifact_uri and not are_gone(run, (task_dir / run.artifact_dir).parent):
         host, _, folder = run.artifact_uri.partition(":")
         yield f"model     its files stay on {host}: {folder}"
-
-
-def _is_removed(folder: Path) -> bool:
-    """Whether the files that stayed on a host were removed there since."""
-    note = read_note(folder)
-    return note is not None and note.files_removed
 
 
 def _metrics(run: Run) -> dict[str, Any]:

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from potato_ray.backends.left_on_host import LeftOnHost, left_on_host
-from potato_ray.backends.remote_note import read_note
+from potato_ray.backends.left_on_host import LeftOnHost, are_gone, left_on_host
 from potato_ray.errors import Conflict
 from potato_ray.job.folder import JobFolder, read_json
 from potato_ray.registry.runs import Run
@@ -91,7 +90,7 @@ class RunPage:
     files: tuple[ArtifactFile, ...]
     n_files: int
     remote: LeftOnHost | None
-    remote_removed: bool
+    remote_gone: bool
     can_withdraw: bool
     error: str
     error_evidence: str
@@ -111,7 +110,7 @@ class RunPage:
     def stayed(self) -> Stayed | None:
         """Where its model files stayed; None when they did not stay anywhere else."""
         host, _, folder = self.run.artifact_uri.partition(":")
-        return Stayed(host, folder) if folder and not self.remote_removed else None
+        return Stayed(host, folder) if folder and not self.remote_gone else None
 
     @property
     def reported(self) -> tuple[tuple[str, Any], ...]:
@@ -145,7 +144,7 @@ def run_page(context: ServerContext, run: Run) -> RunPage:
         files=tuple(files[:FILES_SHOWN]),
         n_files=len(files),
         remote=_remote(context, run, folder),
-        remote_removed=_is_removed(folder),
+        remote_gone=are_gone(run, folder),
         can_withdraw=_can_withdraw(context, run),
         error=hidden(context, run.error),
         error_evidence=hidden(context, run.error_evidence),
@@ -159,12 +158,6 @@ def _remote(context: ServerContext, run: Run, folder: Path | None) -> LeftOnHost
         return left_on_host(context.config, run, folder)
     except Conflict:
         return None
-
-
-def _is_removed(folder: Path | None) -> bool:
-    """Whether files that stayed on a host were removed there since."""
-    note = read_note(folder) if folder is not None else None
-    return note is not None and note.files_removed
 
 
 # --- scores ---------------------------------------------------------------------------------------
