@@ -6,6 +6,7 @@ import contextlib
 import os
 import select
 import subprocess
+import threading
 from collections.abc import Mapping, Sequence
 from typing import IO, cast
 
@@ -18,7 +19,7 @@ _END_S = 3.0
 
 
 class Pipes:
-    """One thread may use it at a time; `poll` and `kill` are for any."""
+    """One thread may use it at a time, or one send while another reads; `poll` and `kill` are for any."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
         self._process = subprocess.Popen(
@@ -37,6 +38,7 @@ class Pipes:
         self.errors = Tail(cast(IO[bytes], self._process.stderr))
         self.buffer = bytearray()
         self.ended = False
+        self._taking_in = threading.Lock()
 
     @property
     def input_is_open(self) -> bool:
@@ -73,9 +75,10 @@ class Pipes:
 
     def take(self, n_bytes: int) -> bytes:
         """The first of what was read, taken out of `buffer`."""
-        with memoryview(self.buffer) as view:
-            taken = view[:n_bytes].tobytes()
-        del self.buffer[:n_bytes]
+        with self._taking_in:
+            with memoryview(self.buffer) as view:
+                taken = view[:n_bytes].tobytes()
+            del self.buffer[:n_bytes]
         return taken
 
     def end_input(self) -> None:
@@ -113,10 +116,11 @@ class Pipes:
             return 0
 
     def _read(self) -> bool:
-        try:
-            piece = os.read(self._output.fileno(), _PIECE_BYTES)
-        except BlockingIOError:
-            return False
-        self.buffer += piece
-        self.ended = not piece
+        with self._taking_in:  # what a sender and a reader take in stays in its order
+            try:
+                piece = os.read(self._output.fileno(), _PIECE_BYTES)
+            except BlockingIOError:
+                return False
+            self.buffer += piece
+            self.ended = not piece
         return bool(piece)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from potato_ray.ssh.deadline import Deadline
 from potato_ray.ssh.pipes import Pipes
 
+_SLICE_S = 0.2
+
 
 class SftpPipe:
     """paramiko's own sockets would wait for ever; this one gives up after `stall_s` without a byte.
@@ -34,8 +36,9 @@ class SftpPipe:
         """As a socket's; b"" at the end. Raises TimeoutError after a stall."""
         deadline = self._deadline()
         while not self.pipes.buffer and not self.pipes.ended:
-            _, came = self.pipes.step(deadline.left_s)
-            if not came and not self.pipes.ended and deadline.passed:
+            # In slices: paramiko sends from a second thread when it reads ahead, and that may take it in.
+            _, came = self.pipes.step(min(deadline.left_s, _SLICE_S))
+            if not (came or self.pipes.buffer or self.pipes.ended) and deadline.passed:
                 raise self._stall()
         return self.pipes.take(n_bytes)
 
