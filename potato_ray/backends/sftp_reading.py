@@ -1,7 +1,7 @@
 """A file read over SFTP with many requests under way, so that a long way to the host costs no time.
 
-All in one thread, and so far ahead at most: paramiko's own reading ahead asks for a whole file at once, from a
-second thread, and keeps what comes before its turn.
+All in one thread, and so far ahead at most: paramiko's own reading ahead asks for a whole file at once, from
+a second thread, and keeps what comes before its turn.
 """
 
 from __future__ import annotations
