@@ -9,7 +9,9 @@ import sqlite3
 from typing import TYPE_CHECKING
 
 from potato_ray.actors.failures import passes_by_itself, unexpected
+from potato_ray.actors.placing import Placing
 from potato_ray.backends.base import Placement, Refusal
+from potato_ray.backends.grants import starts_agents
 from potato_ray.config.models import ModelTraining
 from potato_ray.errors import Conflict, PotatoRayError, StartRefused
 from potato_ray.registry.runs import NewRun, Reservation, Run
@@ -28,6 +30,7 @@ class Admission:
     def __init__(self, controller: RunController) -> None:
         self.controller = controller
         self.registry = controller.registry
+        self.placing = Placing(controller.wake)
 
     @property
     def _training(self) -> ModelTraining:
@@ -91,9 +94,10 @@ class Admission:
         plan = self.plan_again(run)
         if plan.uses_gpu and run.backend in full:
             return
-        backend = self.controller.backend(run.backend)
-        taken = await self.controller.write(self.registry.taken, run.backend)
-        placement = await asyncio.to_thread(backend.place, taken, uses_gpu=plan.uses_gpu)
+        placement = await self._placed(run, plan)
+        if placement is None:
+            full.add(run.backend)
+            return
         if isinstance(placement, Refusal):
             await self._wait_for_place(run, placement)
             full.add(run.backend)
@@ -109,6 +113,17 @@ class Admission:
         if begun is not None:
             self.controller.follow(begun, placement)
 
+    async def _placed(self, run: Run, plan: StartPlan) -> Placement | Refusal | None:
+        """A place for a run; None while one is looked for on another machine."""
+        backend = self.controller.backend(run.backend)
+        taken = await self.controller.write(self.registry.taken, run.backend)
+        if not plan.uses_gpu or not starts_agents(self.controller.config, run.backend):
+            return await asyncio.to_thread(backend.place, taken, uses_gpu=plan.uses_gpu)
+        placement = self.placing.look(run.run_id, backend, taken)
+        if placement is None and not run.step:
+            await self._note_step(run, f"looking for a GPU on {run.backend}")
+        return placement
+
     def _closed(self) -> bool:
         return self.controller.stopping or self.controller.holding
 
@@ -121,10 +136,11 @@ class Admission:
                 evidence=refusal.evidence,
                 next_step=refusal.next_step,
             )
+        await self._note_step(run, refusal.message)
+
+    async def _note_step(self, run: Run, step: str) -> None:
         with contextlib.suppress(Conflict):  # the registry is locked: it is said again at the next look
-            await self.controller.write(
-                self.registry.note_progress, run.run_id, run.attempt, refusal.message, 0, 0
-            )
+            await self.controller.write(self.registry.note_progress, run.run_id, run.attempt, step, 0, 0)
 
     def plan_again(self, run: Run) -> StartPlan:
         """The plan of a run that has waited. Raises PotatoRayError (invalid_when_dequeued)."""

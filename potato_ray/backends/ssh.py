@@ -31,6 +31,9 @@ from potato_ray.ssh import Connection
 TORCH_FOR_S: Final = 600.0
 """How long what a host's torch can do is taken as known: to ask it takes seconds."""
 
+PLACE_S: Final = 90.0
+"""For one look at what is free there, a torch that is imported for the first time included."""
+
 
 class SshBackend:
     """Runs on a host; `means` is what its runs need of the server, None for who only looks."""
@@ -61,7 +64,9 @@ class SshBackend:
         settings = self.settings
         try:
             modules = ssh_check.modules_of_trainers()
-            report, gpus = self._line.ask(lambda line: self._look(line, modules=modules, torch=True))
+            report, gpus = self._line.ask(
+                lambda line: self._look(line, modules=modules, torch=True, within_s=FACTS_S)
+            )
             way_back = self._line.ask(look_for_way_back)
         except PotatoRayError as failure:
             return ssh_check.unreached(self.name, self.type, settings.description, failure)
@@ -128,7 +133,12 @@ class SshBackend:
         return HostGpus(gpus.listing, self._torch[1] if self._torch is not None else report.torch)
 
     def _look(
-        self, line: Connection, *, modules: Sequence[str] = (), torch: bool = False
+        self,
+        line: Connection,
+        *,
+        modules: Sequence[str] = (),
+        torch: bool = False,
+        within_s: float = PLACE_S,
     ) -> tuple[HostReport, HostGpus]:
         settings = self.settings
         request = {
@@ -140,7 +150,7 @@ class SshBackend:
             "torch": torch,
             "modules": list(modules),
         }
-        report = HostReport.from_json(one_answer(line, settings.python, request, "facts", FACTS_S))
+        report = HostReport.from_json(one_answer(line, settings.python, request, "facts", within_s))
         if torch:
             self._torch = (self._clock(), report.torch)
 

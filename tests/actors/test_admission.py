@@ -45,6 +45,7 @@ class Controller:
     holding: bool = False
     desk: NoAgents = field(default_factory=NoAgents)
     holds_while_placing: bool = False
+    name: str = "local"
 
     @property
     def busy(self) -> int:
@@ -57,6 +58,8 @@ class Controller:
     def place(self, taken: Set[str], *, uses_gpu: bool = True) -> Placement | Refusal:
         self.holding = self.holds_while_placing
         return self.places.pop(0)
+
+    def wake(self) -> None: ...
 
     def follow(self, run: Run, placement: Placement) -> None:
         self.begun.append(run.run_id)
