@@ -9,6 +9,7 @@ is remembered by its sha256 in claim.json of the run's folder; the same lease ge
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,9 +17,10 @@ from hmac import compare_digest
 from typing import TYPE_CHECKING, Any
 
 from potato_ray.actors.failures import unexpected
+from potato_ray.actors.offer_times import Offer, OfferTimes, Waited
 from potato_ray.agent_tokens import digest_of, is_agent_backend, new_token, require_agent_backend
 from potato_ray.backends.base import Placement
-from potato_ray.errors import PotatoRayError, ProjectUnwritable
+from potato_ray.errors import Conflict, PotatoRayError, ProjectUnwritable
 from potato_ray.mirror.folder import ClaimNote, MirrorFolder
 from potato_ray.registry.agents import AgentSeen
 from potato_ray.registry.runs import Run
@@ -31,9 +33,6 @@ logger = logging.getLogger(__name__)
 
 COME_BACK_S = 60.0
 """How long an offer goes on after a start of the controller, unless it may not wait so long at all."""
-
-Offer = tuple[str, float | None]
-"""The run, and since when it is on offer."""
 
 
 class AgentDesk:
@@ -48,7 +47,9 @@ class AgentDesk:
         self.controller = controller
         self._clock = clock
         self._wall_clock = wall_clock
-        self._since: dict[Offer, float] = {}
+        self._times = OfferTimes(lambda: self._clock())
+        self._given_back: dict[str, Waited] = {}
+        self._troubles: dict[str, str] = {}
         self._claiming = asyncio.Lock()
 
     def serves(self, backend: str) -> bool:
@@ -59,44 +60,71 @@ class AgentDesk:
         """Take a run out of the queue; it waits for an agent and holds no slot."""
         registry = self.controller.registry
         run = await self.controller.write(registry.transition, run.run_id, run.attempt, State.OFFERED)
-        self._since[run.run_id, run.offered_at] = self._clock()
+        self._look()
+        self._times.add((run.run_id, run.offered_at), self._given_back.pop(run.run_id, Waited()))
 
     async def look_after_offers(self) -> bool:
         """End the offers that have waited too long. True when one may do so later."""
-        since: dict[Offer, float] = {}
+        self._look()
+        present = set[Offer]()
         for backend, settings in self.controller.config.model_training.backends.items():
             timeout_s = getattr(settings, "queue_timeout_s", None)
             if timeout_s is None:
                 continue
             for run in await asyncio.to_thread(self.controller.reader.offered, backend):
                 offer = (run.run_id, run.offered_at)
-                known = self._since.get(offer)
-                since[offer] = self._began_to_wait(run, timeout_s) if known is None else known
-                if self._clock() - since[offer] >= timeout_s:
-                    await self._expire(run, float(timeout_s))
-        self._since = since
-        return bool(since)
+                present.add(offer)
+                waited = self._times.of(offer)
+                if waited is None:
+                    waited = Waited(self._waited_before(run, timeout_s))
+                    self._times.add(offer, waited)
+                if waited.free_s >= timeout_s:
+                    await self._expire(run, float(timeout_s), waited)
+        self._times.keep(present)
+        return bool(present)
 
-    def _began_to_wait(self, run: Run, timeout_s: float) -> float:
-        """Since when a run waits, by the monotonic clock: a clock that is set later ends no offer.
+    def _look(self) -> None:
+        self._times.look(is_free=self._has_slot())
+
+    def _has_slot(self) -> bool:
+        return self.controller.busy < self.controller.config.model_training.max_concurrent_runs
+
+    def _waited_before(self, run: Run, timeout_s: float) -> float:
+        """How long a run has waited when we come to know of it.
 
         Agents were away while the server was, and are given a moment to come back.
         """
         waited_s = 0.0 if run.offered_at is None else max(0.0, self._wall_clock() - run.offered_at)
-        return self._clock() - min(waited_s, max(0.0, timeout_s - COME_BACK_S))
+        return min(waited_s, max(0.0, timeout_s - COME_BACK_S))
 
-    async def _expire(self, run: Run, timeout_s: float) -> None:
+    async def _expire(self, run: Run, timeout_s: float, waited: Waited) -> None:
         agents = await asyncio.to_thread(self.controller.reader.agents, run.backend)
         last = f"The last agent seen was on {agents[0].host}." if agents else "No agent was ever seen."
-        await self.controller.admission.refuse(
-            run,
-            PotatoRayError(
-                f"No agent on {run.backend} asked for work for {timeout_s:g} seconds.",
-                code="queue_timeout",
-                evidence=last,
-                next_step=f"Start an agent there, or raise queue_timeout_s of backend {run.backend}.",
-            ),
+        if waited.full_s:
+            slots = self.controller.config.model_training.max_concurrent_runs
+            last += (
+                f" For {waited.full_s:.0f} seconds more no slot was free (max_concurrent_runs is {slots})."
+            )
+        error = PotatoRayError(
+            f"No agent on {run.backend} asked for work for {timeout_s:g} seconds.",
+            code="queue_timeout",
+            evidence=last,
+            next_step=f"Start an agent there, or raise queue_timeout_s of backend {run.backend}.",
         )
+        trouble = self._troubles.pop(run.run_id, "")
+        if trouble:
+            error = PotatoRayError(
+                f"The run could not be given to an agent on {run.backend} for {timeout_s:g} seconds.",
+                code="queue_timeout",
+                evidence=trouble,
+                next_step="Mend that, then start the run again.",
+            )
+        await self._refuse(run, error)
+
+    async def _refuse(self, run: Run, error: PotatoRayError) -> None:
+        """End a run on offer, unless it was claimed or cancelled just now."""
+        with contextlib.suppress(Conflict):
+            await self.controller.admission.refuse(run, error)
 
     async def claim(self, backend: str, lease_sha256: str, agent: Mapping[str, Any]) -> dict[str, Any] | None:
         """The run that this lease holds, or else the oldest on offer, which begins; None: there is none.
@@ -108,7 +136,7 @@ class AgentDesk:
             if held is not None or self.controller.stopping or self.controller.holding:
                 return held
             for run in await asyncio.to_thread(self.controller.reader.offered, backend):
-                if self.controller.busy >= self.controller.config.model_training.max_concurrent_runs:
+                if not self._has_slot():
                     break
                 begun = await self._begin(run, lease_sha256, agent)
                 if begun is not None:
@@ -131,14 +159,16 @@ class AgentDesk:
         try:
             plan = self.controller.admission.plan_again(run)
         except PotatoRayError as error:
-            await self.controller.admission.refuse(run, error)
+            await self._refuse(run, error)
             return None
         except Exception:
             logger.exception("run %s could not be given to an agent", run.run_id)
-            await self.controller.admission.refuse(run, unexpected("The run could not be started"))
+            await self._refuse(run, unexpected("The run could not be started"))
             return None
         if self.controller.stopping or self.controller.holding:
             return None
+        self._look()
+        waited = self._times.of((run.run_id, run.offered_at)) or Waited()
         begun: Run | None = await self.controller.write(
             self.controller.registry.begin,
             run.run_id,
@@ -151,8 +181,12 @@ class AgentDesk:
         try:
             await asyncio.to_thread(self._give, begun, claim)
         except OSError as failure:
+            unwritable = ProjectUnwritable.because(failure, "The run's folder")
+            self._given_back[run.run_id] = waited
+            self._troubles[run.run_id] = f"{unwritable.message} {unwritable.evidence}".strip()
             await self._take_back(begun)
-            raise ProjectUnwritable.because(failure, "The run's folder") from failure
+            raise unwritable from failure
+        self._troubles.pop(run.run_id, None)
         placed = self.controller.backend(run.backend).place(frozenset(), uses_gpu=plan.uses_gpu)
         host = str(agent.get("host") or "an unnamed host")
         device = placed.device if isinstance(placed, Placement) else "auto"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from typing import Any
 
@@ -268,3 +269,87 @@ def test_a_run_that_nobody_can_plan_does_not_hold_up_those_behind_it(
         assert (await controller.write(controller.registry.run, first.run_id)).state == State.ERROR
 
     controlled(config, scenario)
+
+
+# --- how long an offer waits --------------------------------------------------------------------------
+
+
+async def looked(controller: RunController, now: list[float], second: float) -> Run:
+    """The oldest unfinished run on offer once the desk has looked at that second."""
+    now[0] = second
+    await controller.desk.look_after_offers()
+    return (await controller.write(controller.registry.unfinished))[-1]
+
+
+def test_an_offer_waits_no_time_while_the_slots_are_full(config: ProjectConfig) -> None:
+    async def scenario(controller: RunController) -> None:
+        now = [0.0]
+        controller.desk._clock = lambda: now[0]
+        await offered(controller)
+        assert await controller.claim("ws", digest_of("lease"), AGENT)
+        second = await offered(controller)
+        for moment in (100.0, 200.0, 300.0):
+            assert (await looked(controller, now, moment)).state == State.OFFERED
+        for way in list(controller._ways.values()):
+            way.let_go()
+        while controller.busy:
+            await asyncio.sleep(0.005)
+        await controller.desk.look_after_offers()
+        assert (await looked(controller, now, 329.0)).state == State.OFFERED
+        now[0] = 331.0
+        await controller.desk.look_after_offers()
+        run = await controller.write(controller.registry.run, second.run_id)
+        assert (run.state, run.error_code) == (State.ERROR, "queue_timeout")
+        assert "no slot was free (max_concurrent_runs is 1)" in run.error_evidence
+
+    controlled(config, scenario)
+
+
+def test_a_run_that_can_be_given_to_nobody_ends_with_its_offer_and_says_why(
+    config: ProjectConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(mirror: MirrorFolder, claim: ClaimNote) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(MirrorFolder, "write_claim", full)
+
+    async def scenario(controller: RunController) -> Run:
+        now = [0.0]
+        controller.desk._clock = lambda: now[0]
+        run = await offered(controller)
+        while not (run := await controller.write(controller.registry.run, run.run_id)).ended:
+            now[0] += 1.0
+            if run.state == State.OFFERED:
+                with contextlib.suppress(ProjectUnwritable):
+                    await controller.claim("ws", digest_of("lease"), AGENT)
+            await asyncio.sleep(0.005)
+        assert now[0] < 300.0
+        return run
+
+    run: Run = controlled(config, scenario)
+    assert (run.state, run.error_code) == (State.ERROR, "queue_timeout")
+    assert "could not be given to an agent" in run.error
+    assert "No space left on device" in run.error_evidence
+
+
+def test_an_offer_that_is_claimed_just_as_it_expires_harms_nothing(
+    config: ProjectConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(controller: RunController) -> State:
+        now = [0.0]
+        controller.desk._clock = lambda: now[0]
+        run = await offered(controller)
+        await controller.desk.look_after_offers()
+        refuse = controller.admission.refuse
+
+        async def late(run: Run, error: Any) -> None:
+            await controller.claim("ws", digest_of("lease"), AGENT)
+            await refuse(run, error)
+
+        monkeypatch.setattr(controller.admission, "refuse", late)
+        now[0] = 31.0
+        await controller.desk.look_after_offers()
+        state: State = (await controller.write(controller.registry.run, run.run_id)).state
+        return state
+
+    assert controlled(config, scenario) == State.BUILDING
