@@ -17,7 +17,7 @@ from potato_ray.agent.errors import (
     ServerUnreachable,
     WrongToken,
 )
-from potato_ray.agent.protocol import TOO_SLOW, UNKNOWN_PROTOCOL, VERSION, VERSION_HEADER
+from potato_ray.agent.protocol import TOO_SLOW, TRAINING_DISABLED, UNKNOWN_PROTOCOL, VERSION, VERSION_HEADER
 
 MAX_ANSWER_BYTES = 1024 * 1024
 """Of an answer that is read as JSON; a bundle is no such answer."""
@@ -91,7 +91,7 @@ def judge(answer: Answer, shown: str, secrets: Sequence[str] = ()) -> Answer:
         return _own(answer, shown)
     problem = _problem(answer)
     told = {name: tell(problem.get(name), secrets) for name in ("message", "evidence", "next_step", "code")}
-    if answer.status >= 500 or answer.status in _PASSING:
+    if answer.status >= 500 or answer.status in _PASSING or told["code"] == TRAINING_DISABLED:
         raise _trouble(answer, shown, told)
     if told["code"] == UNKNOWN_PROTOCOL:
         theirs = tell(answer.headers.get(VERSION_HEADER), secrets)

@@ -17,7 +17,7 @@ from potato_ray.agent.held_job import Failure, HeldJob
 from potato_ray.agent.job_document import MB
 from potato_ray.agent.job_end import count_events, result_of, succeeded
 from potato_ray.agent.patience import Patience
-from potato_ray.agent.protocol import GAP, STALE
+from potato_ray.agent.protocol import GAP
 from potato_ray.agent.relay import Relay
 from potato_ray.agent.settings import Settings
 from potato_ray.agent.stop_request import StopRequest
@@ -156,7 +156,7 @@ class Delivery:
 
     def _understood(self, refused: Refused) -> bool:
         """Do what a refusal asks for; always True."""
-        if refused.status == 404 or (refused.status == 409 and refused.code == STALE):
+        if refused.lets_go:
             self._relay.over = self._relay.over or refused.message
             self._unanswered = None
         elif refused.status == 409 and refused.code == GAP:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-from potato_ray.agent.protocol import VERSION
+from potato_ray.agent.protocol import STALE, UNKNOWN_RUN, VERSION
 
 
 class AgentError(Exception):
@@ -87,6 +87,11 @@ class Refused(AgentError):
         super().__init__(message, code=code, evidence=evidence, next_step=next_step)
         self.status = status
         self.body: dict[str, Any] = dict(body or {})
+
+    @property
+    def lets_go(self) -> bool:
+        """Whether the server says of the run that this agent has it no longer."""
+        return (self.status, self.code) in ((404, UNKNOWN_RUN), (409, STALE))
 
 
 class WrongToken(Refused):

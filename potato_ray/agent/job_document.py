@@ -22,7 +22,7 @@ class Parcel:
 
 @dataclass(frozen=True)
 class JobDocument:
-    """One attempt of a run. `body` is the whole document, `backend` "" where it names none. Times: seconds."""
+    """One attempt of a run. `body` is the whole document, `backend` "" where it names none. Times in s."""
 
     run_id: str
     attempt: int

@@ -25,7 +25,7 @@ from potato_ray.agent.errors import (
 from potato_ray.agent.held_job import HeldJob
 from potato_ray.agent.job_document import MB, seconds
 from potato_ray.agent.patience import Patience
-from potato_ray.agent.protocol import GAP, STALE, TOO_SLOW
+from potato_ray.agent.protocol import GAP, TOO_SLOW
 from potato_ray.agent.settings import Timing
 from potato_ray.agent.voice import Voice
 
@@ -221,7 +221,7 @@ class Relay:
         self._due_at = now + self._every_s
 
     def _refused(self, refused: Refused, had_events: bool) -> None:
-        if refused.status == 404 or (refused.status == 409 and refused.code == STALE):
+        if refused.lets_go:
             self.over = refused.message
         elif refused.status == 409 and refused.code == GAP:
             self._understand(refused.body, None)

@@ -448,6 +448,15 @@ def test_a_result_that_is_always_refused_is_given_up_and_the_model_stays(
     assert (agent.folder().artifacts / "model.json").exists()
 
 
+def test_an_end_that_meets_a_404_of_anything_but_the_run_is_told_again(
+    server: ProtocolServer, work: Work, tmp_path: Path
+) -> None:
+    told = offer(server, tmp_path)
+    server.order("result", (404, "not_found"))
+    work().join()
+    assert told.result is not None
+
+
 def test_the_worker_gets_neither_token_nor_lease(server: ProtocolServer, work: Work, tmp_path: Path) -> None:
     told = offer(server, tmp_path, "wait")
     os.environ["POTATO_TRAINING_TOKEN"] = server.token

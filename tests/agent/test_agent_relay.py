@@ -262,6 +262,7 @@ def test_only_the_last_step_waits_and_every_log_line(job: HeldJob, relay_to: Cal
     [
         (Refused(409, "not yours", code="stale_attempt"), True),
         (Refused(404, "unknown", code="unknown_run"), True),
+        (Refused(404, "no such route", code="not_found"), False),
         (Refused(409, "something else", code="conflict"), False),
     ],
 )
@@ -272,6 +273,24 @@ def test_a_run_is_over_when_the_server_says_so_and_not_before(
     relay = relay_to(peer)
     until(lambda: relay.over or len(peer.bodies) > 2)
     assert bool(relay.over) is over
+
+
+def test_a_project_that_does_not_train_for_a_while_loses_no_job(
+    server: ProtocolServer, work: Work, tmp_path: Path
+) -> None:
+    told = offer(server, tmp_path, "wait")
+    disabled = (404, "training_disabled")
+    for route in ("claim", "bundle", "predictions", "result"):
+        server.order(route, disabled)
+    agent = work()
+    server.wait_for(lambda: len(told.events) >= 5)
+    server.order("progress", disabled, disabled)
+    server.wait_for(lambda: not server.ordered("progress"))
+    (agent.folder().path / "go").touch()
+    agent.join()
+    assert told.result is not None
+    assert told.result["failure"] is None
+    assert not server.ordered("result")
 
 
 def test_the_grace_of_a_cancel_is_a_number_that_can_be_meant(
