@@ -23,7 +23,7 @@ from potato_ray.backends.artifact_copy import ArtifactCopy, Copied
 from potato_ray.backends.base import Job, Outcome
 from potato_ray.backends.grants import Means
 from potato_ray.backends.host_dialogue import Bytes, Dialogue, HostRefused
-from potato_ray.backends.host_report import HostReport
+from potato_ray.backends.host_report import MIN_DISK_MB, HostReport
 from potato_ray.backends.remote_note import RemoteNote, read_note, write_note
 from potato_ray.backends.ssh_settings import SshSettings
 from potato_ray.errors import ProjectUnwritable
@@ -47,7 +47,6 @@ ANOTHER_S: Final = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 AGENT_LIVES: Final = "agent_lives"
 LOG_S: Final = 20.0
 LOG_BYTES: Final = 1 << 18
-MIN_DISK_MB: Final = 50
 ENDS_BY_ITSELF_S: Final = 10.0
 """How long an agent that has told the end of its job may take to go."""
 STOPS_WITHIN_S: Final = 10.0

@@ -14,6 +14,9 @@ from potato_ray.job.command import Answer
 SMI: Final = (f"--query-gpu={','.join(FIELDS)}", "--format=csv,noheader,nounits")
 """What nvidia-smi is asked in the same breath as everything else."""
 
+MIN_DISK_MB: Final = 50.0
+"""Below this no run starts, and the check says so."""
+
 AskSmi = Callable[[Sequence[str], float], Answer]
 
 

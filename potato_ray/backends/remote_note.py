@@ -76,14 +76,15 @@ def uncleared(runs: Path, host: str, *, but: str) -> list[tuple[Path, RemoteNote
         note = read_note(path.parent) if path.parent.name != but else None
         if note is None or note.cleared or note.outcome is None or note.host != host:
             continue
-        if not _is_followed(path.parent):
+        if not is_followed(path.parent):
             found.append((path.parent, note))
         if len(found) == MOST_UNCLEARED:
             break
     return found
 
 
-def _is_followed(folder: Path) -> bool:
+def is_followed(folder: Path) -> bool:
+    """Whether the host of that run is being seen to, by any process on this machine."""
     try:
         descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CLOEXEC)
     except OSError:

@@ -11,8 +11,8 @@ from typing import Any
 from potato_ray.backends.base import Check, CheckReport, Placement, Refusal
 from potato_ray.backends.choice import state_of
 from potato_ray.backends.gpus import Card, slots_of
-from potato_ray.backends.host_report import HostReport
-from potato_ray.backends.local_check import MIN_DISK_MB, uses_gpu
+from potato_ray.backends.host_report import MIN_DISK_MB, HostReport
+from potato_ray.backends.local_check import uses_gpu
 from potato_ray.backends.ssh_placing import HostGpus
 from potato_ray.errors import PotatoRayError
 from potato_ray.trainers import registry

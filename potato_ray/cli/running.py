@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from potato_ray.registry.runs import Run
 
 EXIT_INTERRUPTED = 130
+CLEAR_UP_S = 120.0
+LOOK_EVERY_S = 0.2
 NEXT = "the next `potato-ray training run` or server"
 
 
@@ -129,7 +131,27 @@ def _train_here(config: ProjectConfig, request: StartRequest, backend: str) -> t
                 evidence=answer["evidence"],
                 next_step=answer["next_step"],
             )
-        return _follow(_Here(session, config), config, answer["run_id"], termination)
+        run, interrupted = _follow(_Here(session, config), config, answer["run_id"], termination)
+        if run.ended and starts_agents(config, backend):
+            _let_clear_up(config.training_dir / "runs" / run.run_id, termination.sleep)
+        return run, interrupted
+
+
+def _let_clear_up(folder: Path, sleep: Callable[[float], object]) -> None:
+    """A run that was cancelled or lost has ended before its host is cleared up; that is waited for."""
+    from potato_ray.backends.remote_note import is_followed
+
+    told = False
+    try:
+        for _ in range(int(CLEAR_UP_S / LOOK_EVERY_S)):
+            if not is_followed(folder):
+                return
+            if not told:
+                say("clearing up on the host; Ctrl-C leaves that to the next run there")
+            told = True
+            sleep(LOOK_EVERY_S)
+    except KeyboardInterrupt:
+        return
 
 
 def _answering_agents(config: ProjectConfig, *, needed: bool) -> contextlib.AbstractContextManager[None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ import yaml
 import potato_ray.actors.session
 from potato_ray.agent_place import place_of, trouble_of
 from potato_ray.backends.grants import Means
+from potato_ray.backends.remote_note import followed_here, is_followed
 from potato_ray.cli import running
 from potato_ray.config import ProjectConfig, load
 from potato_ray.errors import PotatoRayError, RunFailed
@@ -109,7 +111,7 @@ def test_a_run_over_ssh_says_why_there_is_no_socket(
         patch.setattr(AgentSocket, "_bind", no_socket)
         with pytest.raises(PotatoRayError):
             AgentSocket(state_dir)
-    means = Means(lambda *_: None, place_of(state_dir), state_dir, trouble_of(state_dir))  # type: ignore[arg-type, return-value]
+    means = Means(lambda *_: None, place_of(state_dir), state_dir, trouble_of(state_dir))  # type: ignore[arg-type]
     with pytest.raises(RunFailed, match="no socket for agents") as failed:
         means.require_socket()
     assert "No space left on device" in failed.value.evidence
@@ -117,3 +119,29 @@ def test_a_run_over_ssh_says_why_there_is_no_socket(
     assert trouble_of(state_dir) == ""
     bound.close()
     assert "is not there" in trouble_of(state_dir)
+
+
+def test_a_host_is_cleared_up_before_the_command_ends(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with contextlib.ExitStack() as supervisor:
+        supervisor.enter_context(followed_here(tmp_path))
+        slept: list[float] = []
+
+        def sleep(seconds: float) -> None:
+            slept.append(seconds)
+            if len(slept) == 3:
+                supervisor.close()
+
+        running._let_clear_up(tmp_path, sleep)
+    assert len(slept) == 3
+    assert capsys.readouterr().err.count("clearing up on the host") == 1
+
+
+def test_ctrl_c_leaves_the_clearing_up_to_others(tmp_path: Path) -> None:
+    def interrupted(seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    with followed_here(tmp_path):
+        running._let_clear_up(tmp_path, interrupted)
+        assert is_followed(tmp_path)
