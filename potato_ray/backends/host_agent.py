@@ -322,7 +322,7 @@ class HostAgent:
         Else it is what its channel said, where nothing is there yet. Raises OSError.
         """
         if self.note is not None and self.is_connected:
-            path = f"{self.note.remote_dir}/runs/{self.job.run_id}.{self.job.attempt}/agent.log"
+            path = f"{self.remote_folder}/agent.log"
             try:
                 answer = self._line().run(f"tail -c {LOG_BYTES} {shlex.quote(path)}", timeout_s=LOG_S)
                 if answer.out:
@@ -330,10 +330,20 @@ class HostAgent:
                     return True
             except SshFailed:
                 pass  # what came over the channel has to do
-        words = self.last_words()
-        if words and not target.exists():
-            target.write_text(words, "utf-8")
+        self.keep_words(target)
         return False
+
+    def keep_words(self, target: Path) -> None:
+        """Keep the end of what the agent has said, where nothing is kept yet and that can be written."""
+        words = self.last_words()
+        with contextlib.suppress(OSError):
+            if words and not target.exists():
+                target.write_text(words, "utf-8")
+
+    @property
+    def remote_folder(self) -> str:
+        """The run's folder on the host; "" as long as there was none."""
+        return f"{self.note.remote_dir}/runs/{self.job.run_id}.{self.job.attempt}" if self.note else ""
 
     def keep_outcome(self, outcome: Outcome, *, keep: bool) -> None:
         """Let whoever comes after us know how the run ended, before anything of it goes; see RemoteNote."""
@@ -357,7 +367,8 @@ class HostAgent:
 
     def clear_up_behind(self, folder: Path, note: RemoteNote, talk: Talk) -> None:
         """Clear up behind another run that ended while the host was away. Raises as `clear_up` does."""
-        behind = HostAgent(Job(folder.name, note.attempt, folder), self.name, self.settings, self.means)
+        there = replace(self.settings, remote_dir=note.remote_dir)
+        behind = HostAgent(Job(folder.name, note.attempt, folder), self.name, there, self.means)
         behind._connection = self._connection
         behind.clear_up(talk, keep=note.keep)
 

@@ -75,8 +75,7 @@ class Leaving:
 
     def _told(self, outcome: Outcome) -> bool:
         """Tell the end while the host is still at it; False where nobody of ours has the run any more."""
-        self._agent.keep_outcome(outcome, keep=self._settings.keep_remote)
-        self._keep_log(outcome)
+        self._agent.keep_words(self._mirror.agent_log)
         note = {
             "kind": "ended",
             "error_code": outcome.error_code or outcome.status,
@@ -85,8 +84,11 @@ class Leaving:
             "next_step": outcome.next_step,
         }
         directive = self._sink([], self._next_seq, [note])
+        if directive.stale:
+            return False
         self._grace_s = directive.grace_s
-        return not directive.stale
+        self._agent.keep_outcome(outcome, keep=self._settings.keep_remote)
+        return True
 
     def _brought_home(self, outcome: Outcome) -> tuple[Outcome, bool]:
         """The outcome with its model copied, and whether files of it stay on the host."""
@@ -125,16 +127,20 @@ class Leaving:
     def _copied(self, outcome: Outcome, talk: Talk) -> tuple[Outcome, bool]:
         """The outcome, and whether files of the model stay on the host."""
         if not self._settings.fetch_artifacts:
-            talk.log(f"the model stays on {self._agent.host}: {outcome.artifact_uri}")
+            talk.log(f"the model stays on {self._agent.host}: {self._where(outcome)}")
             return outcome, True
         try:
             copied = self._copied_at_last(talk)
         except (PotatoRayError, OSError) as failure:
-            talk.log(f"{failure} The model stays on the host: {outcome.artifact_uri}", "warning")
+            talk.log(f"{failure} The model stays on the host: {self._where(outcome)}", "warning")
             return outcome, True
         self._name_what_stays(copied, talk)
         stays = bool(copied.left)
         return (outcome if stays else replace(outcome, artifact_uri="")), stays
+
+    def _where(self, outcome: Outcome) -> str:
+        """Host and folder of the model; of a run whose agent could not say so, of the run."""
+        return outcome.artifact_uri or f"{self._agent.host}:{self._agent.remote_folder}"
 
     def _copied_at_last(self, talk: Talk) -> Copied:
         """The copy, after as many tries as it takes within reason; each goes on where the last one was."""

@@ -7,6 +7,7 @@ All that takes its time is told in the step line, and hears a cancel.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -79,15 +80,12 @@ class SshRun:
 
     def run(self) -> Outcome:
         """Bring the run to its end. What the sink raises passes through; the agent over there goes on."""
-        with followed_here(self._job.folder):
+        with followed_here(self._job.folder), contextlib.closing(self._agent):
             try:
                 outcome = self._worked()
             except Stopped as stopped:
                 outcome = Outcome("stale" if stopped.directive.stale else "cancelled")
-            try:
-                return outcome if outcome.status == "stale" else self._left_behind(outcome)
-            finally:
-                self._agent.close()
+            return outcome if outcome.status == "stale" else self._left_behind(outcome)
 
     # --- the work -----------------------------------------------------------------------------------
 

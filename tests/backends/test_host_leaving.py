@@ -14,7 +14,14 @@ from potato_ray.backends.accompanied import Talk
 from potato_ray.backends.artifact_copy import Copied
 from potato_ray.backends.base import Directive, Outcome
 from potato_ray.backends.host_agent import HostAgent
-from potato_ray.backends.remote_note import RemoteNote, followed_here, read_note, uncleared, write_note
+from potato_ray.backends.remote_note import (
+    RemoteNote,
+    followed_here,
+    is_followed,
+    read_note,
+    uncleared,
+    write_note,
+)
 from potato_ray.backends.ssh_run import SshRun
 from potato_ray.mirror.folder import MirrorFolder
 from potato_ray.ssh import SshFailed, SshTimeout
@@ -121,6 +128,28 @@ def test_a_run_that_was_cleared_up_without_an_end_is_cancelled_where_that_was_as
     assert scene.run().run().status == status
 
 
+def test_whoever_has_nothing_to_say_of_a_run_any_more_leaves_no_end_of_it_behind(scene: Scene) -> None:
+    scene.directive = Directive(stale=True)
+    assert scene.leave(LOST).status == "stale"
+    note = read_note(scene.agent.job.folder)
+    assert note is not None
+    assert note.outcome is None
+    assert scene.host.does("clear_up") == 0
+
+
+def test_what_the_sink_raises_passes_through_and_the_login_ends(scene: Scene) -> None:
+    def raises(*_: Any) -> None:
+        raise ConnectionError("the controller is gone")
+
+    sink: Any = raises
+    line: Any = scene.agent._connection
+    scene.agent.means.agent_socket.touch()
+    with pytest.raises(ConnectionError):
+        SshRun(scene.agent, scene.agent.job, sink).run()
+    assert not line.is_alive
+    assert not is_followed(scene.agent.job.folder)
+
+
 def test_a_full_disk_here_fails_the_run_in_words(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
@@ -183,6 +212,7 @@ def test_what_another_run_has_left_is_cleared_up_at_the_next_occasion(scene: Sce
     scene.leave(replace(LOST, error_code="killed"))
     behind = scene.host.asked[-1]
     assert (behind["do"], behind["run_id"], behind["attempt"], behind["keep"]) == ("clear_up", "r0", 2, True)
+    assert behind["remote_dir"] == "/r"
     note = read_note(folder)
     assert note is not None
     assert note.cleared
