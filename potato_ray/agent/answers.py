@@ -26,6 +26,10 @@ _LONGEST_TEXT = 500
 _PASSING = frozenset({408, 425, 429})
 """Refusals that are over after a while."""
 _TOO_LARGE = 413
+_REGISTER_ADVICE = (
+    "Where the server is, run potato-ray training register; put the token that it prints into the file of "
+    "--token-file, or start this agent with it."
+)
 _ADDRESS_ADVICE = "Check --server: host, port and path prefix, and what stands between here and there."
 
 
@@ -154,12 +158,15 @@ def _trouble(answer: Answer, shown: str, told: Mapping[str, str]) -> ServerUnrea
 
 
 def _wrong_token(answer: Answer, shown: str, told: Mapping[str, str]) -> WrongToken:
+    why = "it is unknown there, was replaced, or is that of another backend"
+    if not told["code"]:
+        why = f"{shown} answered 401, but not as a potato_ray server does"
     return WrongToken(
         401,
-        told["message"] or f"{shown} does not accept the token.",
+        f"The server refused the token: {why}.",
         code=told["code"],
         evidence=told["evidence"],
-        next_step=told["next_step"] or "Register the backend again, and give this agent the new token.",
+        next_step=_REGISTER_ADVICE,
         body=answer.body,
     )
 

@@ -12,7 +12,7 @@ from typing import Any, Callable
 
 from potato_ray.agent.apart import Interrupted, apart
 from potato_ray.agent.contact import Contact
-from potato_ray.agent.errors import AgentError, Refused
+from potato_ray.agent.errors import AgentError, Refused, WrongToken
 from potato_ray.agent.held_job import Failure, HeldJob
 from potato_ray.agent.job_document import MB
 from potato_ray.agent.job_end import count_events, result_of, succeeded
@@ -20,7 +20,7 @@ from potato_ray.agent.patience import Patience
 from potato_ray.agent.protocol import GAP
 from potato_ray.agent.relay import Relay
 from potato_ray.agent.settings import Settings
-from potato_ray.agent.stop_request import StopRequest
+from potato_ray.agent.stop_request import StopNotice, StopRequest
 from potato_ray.agent.voice import Voice
 
 DELIVERED, DROPPED, LEFT = "delivered", "dropped", "left"
@@ -41,6 +41,7 @@ class Delivery:
         relay: Relay,
         connect: Callable[[], Contact],
         stop: StopRequest,
+        notice: StopNotice,
         settings: Settings,
         voice: Voice,
         clock: Callable[[], float] = time.monotonic,
@@ -50,6 +51,7 @@ class Delivery:
         self._connect = connect
         self._contact = connect()
         self._stop = stop
+        self._notice = notice
         self._settings = settings
         self._timing = settings.timing
         self._voice = voice
@@ -58,8 +60,10 @@ class Delivery:
         self._uploaded = False
         self._began_at = clock()
         self._trouble = ""
+        self._said_waiting = False
         self._in_vain = 0
         self._in_vain_since = 0.0
+        self._barred = False
         self._told_twice_at: float | None = None
         self._unanswered: dict[str, Any] | None = None
         self._waits = Patience(
@@ -68,6 +72,12 @@ class Delivery:
 
     def run(self) -> str:
         """DELIVERED, DROPPED (the server does not want it, or is not there), or LEFT to the next agent."""
+        self._notice.means(
+            f"the end of the job has to reach the server first, and is offered for up to {self._patience}; "
+            "a second signal leaves it to the next agent here",
+            f"after a last try of up to {self._timing.last_try_s:.0f} s the next agent here tells the end of "
+            "the job; a third signal leaves it at once",
+        )
         while True:
             began_at = self._clock()
             try:
@@ -105,6 +115,7 @@ class Delivery:
         while self._relay.confirmed < self._n_events and not self._relay.full:
             if self._is_unwanted():
                 raise Interrupted
+            self._say_waiting()
             if self._relay.confirmed != confirmed:
                 confirmed, moved_at = self._relay.confirmed, self._clock()
             if min(self._relay.heard_at, self._clock()) - moved_at >= self._held.job.lost_after_s:
@@ -145,17 +156,41 @@ class Delivery:
 
     def _failed(self, failure: Exception, began_at: float) -> None:
         """Learn from a try that failed, which began at `began_at`."""
-        answered = isinstance(failure, Refused) and self._understood(failure)
-        if answered or self._relay.heard_at > began_at:
-            # The server is there, and yet it does not take it.
-            self._in_vain_since = self._in_vain_since if self._in_vain else self._clock()
-            self._in_vain += 1
-        if str(failure) != self._trouble:
-            self._voice.say(f"the end of the job is not with the server yet: {failure}")
+        if isinstance(failure, Refused):
+            self._understand(failure)
+        self._count(failure, began_at)
+        if str(failure) != self._trouble and not self._relay.over:
+            self._say_trouble(failure)
         self._trouble = str(failure)
 
-    def _understood(self, refused: Refused) -> bool:
-        """Do what a refusal asks for; always True."""
+    def _count(self, failure: Exception, began_at: float) -> None:
+        """Count a try in vain, should the server be there and yet not take it."""
+        barred = isinstance(failure, Refused) and failure.status in (401, 404)
+        if barred is not self._barred:
+            self._in_vain = 0
+        self._barred = barred
+        if isinstance(failure, Refused) or self._relay.heard_at > began_at:
+            self._in_vain_since = self._in_vain_since if self._in_vain else self._clock()
+            self._in_vain += 1
+
+    def _say_trouble(self, failure: Exception) -> None:
+        why = str(failure)
+        if isinstance(failure, WrongToken):
+            why = failure.message if self._relay.token_refused else why
+            why += " An agent that is started anew in this folder tells it, too."
+        self._voice.say(
+            f"the end of the job is not with the server yet, and is offered for {self._patience}: {why}"
+        )
+        self._said_waiting = True
+
+    def _say_waiting(self) -> None:
+        """Say once that the end waits, should the server not be there."""
+        if self._relay.missing and not self._said_waiting:
+            self._voice.say(f"the end of the job waits for the server, for up to {self._patience}")
+            self._said_waiting = True
+
+    def _understand(self, refused: Refused) -> None:
+        """Do what a refusal asks for."""
         if refused.lets_go:
             self._relay.over = self._relay.over or refused.message
             self._unanswered = None
@@ -167,7 +202,6 @@ class Delivery:
             self._uploaded = False
             if not self._predictions_are_due():
                 self._fail("no_result", "The worker left no predictions.", "Look at the run's log.")
-        return True
 
     def _refused_for_size(self, refused: Refused, n_bytes: int) -> None:
         """The predictions become the job's failure: the run's limit, or one of something on the way."""
@@ -200,6 +234,7 @@ class Delivery:
         self._waits.success()
 
     def _is_unwanted(self) -> bool:
+        self._notice.look()
         return bool(self._relay.over) or self._has_to_leave() or self._is_alone()
 
     def _has_to_leave(self) -> bool:
@@ -217,15 +252,26 @@ class Delivery:
 
     def _is_alone(self) -> bool:
         """Whether the server was away for as long as this end is worth waiting."""
-        patience_s = self._held.job.lost_after_s
-        if succeeded(self._held):
-            patience_s = max(patience_s, self._timing.deliver_success_s)
-        return min(self._relay.silent_s, self._clock() - self._began_at) >= patience_s
+        return min(self._relay.silent_s, self._clock() - self._began_at) >= self._patience_s
+
+    @property
+    def _patience_s(self) -> float:
+        """How long a server that is away is waited for."""
+        longest_s = self._held.job.lost_after_s
+        return max(longest_s, self._timing.deliver_success_s) if succeeded(self._held) else longest_s
+
+    @property
+    def _patience(self) -> str:
+        """The same in words."""
+        hours = self._patience_s / 3600
+        return f"{hours:.0f} hours" if hours >= 2 else f"{self._patience_s:.0f} s"
 
     def _is_refused(self) -> bool:
         """Whether a server that is there does not take it, however often it is asked."""
         refused_for_s = self._clock() - self._in_vain_since
-        return self._in_vain >= self._timing.tries_in_vain and refused_for_s >= self._held.job.lost_after_s
+        # Of a wrong token or address nothing is said of the job: as if the server were away.
+        patience_s = self._patience_s if self._barred else self._held.job.lost_after_s
+        return self._in_vain >= self._timing.tries_in_vain and refused_for_s >= patience_s
 
     def _given_up(self) -> str | None:
         """How the delivery ends where there is no hope; None where there is."""
@@ -237,7 +283,7 @@ class Delivery:
         if self._has_to_leave():
             self._voice.say("the end of this job has not reached the server; the next agent here tells it")
             return LEFT
-        if self._is_refused() and self._predictions_are_due():
+        if self._is_refused() and not self._barred and self._predictions_are_due():
             self._fail(
                 "backend_failed",
                 "The agent could not bring the predictions to the server.",

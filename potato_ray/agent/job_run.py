@@ -79,8 +79,9 @@ class JobRun:
             except Exception as error:  # noqa: BLE001 - whatever it is, nothing runs on and the server is told
                 self._fail(self._met(error))
                 self._end_worker()
-            delivery = Delivery(self.held, self.relay, self._connect, self._stop, self.settings, self.voice)
-            end = delivery.run()
+            end = Delivery(
+                self.held, self.relay, self._connect, self._stop, self._notice, self.settings, self.voice
+            ).run()
         if end == LEFT and self.relay.mismatch is not None:
             raise self.relay.mismatch
         self._clear_up(end)

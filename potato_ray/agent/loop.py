@@ -87,7 +87,9 @@ class Agent:
         except ProtocolMismatch:
             raise
         except WrongToken as wrong:
-            self._wait(f"{wrong} {self._register_again()}", self.timing.refused_retry_s)
+            self._wait(
+                f"{wrong.message} {wrong.evidence} {self._register_again()}", self.timing.refused_retry_s
+            )
             return None
         except Refused as refused:
             if refused.code == OTHER_BACKEND:

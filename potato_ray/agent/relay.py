@@ -83,7 +83,10 @@ class Relay:
         )
         self._next_at = self._due_at = clock()
         self._heard_at = clock()
-        self._missing = False
+        self.missing = False
+        """Whether the last request got no good answer."""
+        self.token_refused = False
+        """Whether the server refuses the token since its last good answer; that was said then."""
         self._moved_at = clock()
         self._thread = threading.Thread(target=self._run, name=f"relay of {held.job.run_id}", daemon=True)
 
@@ -152,7 +155,7 @@ class Relay:
         hurried = self._awake.wait(self._look_every_s)
         self._awake.clear()
         now = self._clock()
-        if now < self._next_at and not (hurried and not self._missing):
+        if now < self._next_at and not (hurried and not self.missing):
             return
         batch = self._next_batch()
         if batch.events or self._notes or hurried or now >= self._due_at:
@@ -211,9 +214,9 @@ class Relay:
 
     def _good(self, wait_s: float) -> None:
         now = self._clock()
-        if self._missing:
+        if self.missing:
             self._voice.say(f"the server answers again, after {now - self._heard_at:.0f} s")
-        self._missing = False
+        self.missing = self.token_refused = False
         self.mismatch = None
         self._patience.success()
         self._heard_at = now
@@ -233,14 +236,10 @@ class Relay:
             self._missed(refused)
 
     def _missed(self, failure: Exception) -> None:
-        if not self._missing:
-            self._voice.say(f"no good answer from the server; the job goes on, and is told again: {failure}")
-            if isinstance(failure, WrongToken):
-                self._voice.say(
-                    "the token was replaced or withdrawn: put the new one into the file of --token-file, or "
-                    "start this agent with it"
-                )
-        self._missing = True
+        refused = isinstance(failure, WrongToken)
+        if not self.missing or (refused and not self.token_refused):
+            self._voice.say(f"no good answer from the server, which is told again of the job: {failure}")
+        self.missing, self.token_refused = True, refused or self.token_refused
         self.mismatch = failure if isinstance(failure, ProtocolMismatch) else None
         wait_s = self._patience.next_wait_s(getattr(failure, "retry_after_s", None))
         self._next_at = self._due_at = self._clock() + wait_s

@@ -55,16 +55,23 @@ class StopRequest:
 
 
 class StopNotice:
-    """Says, once for each, that the agent has understood what it was told."""
+    """Says, once for each, that the agent has understood what it was told, and what it does of it."""
 
     def __init__(self, stop: StopRequest, voice: Voice) -> None:
         self._stop = stop
         self._voice = voice
         self._said = 0
+        self.means(
+            "the job in hand is finished first; a second signal cancels it", "the job in hand is cancelled"
+        )
+
+    def means(self, once: str, twice: str) -> None:
+        """What a first and a second request bring about from now on."""
+        self._once, self._twice = once, twice
 
     def look(self) -> None:
         if self._said < 1 <= self._stop.times < 2:
-            self._voice.say("told to stop: the job in hand is finished first; a second signal cancels it")
+            self._voice.say(f"told to stop: {self._once}")
         if self._said < 2 <= self._stop.times:
-            self._voice.say("told to stop again: the job in hand is cancelled")
+            self._voice.say(f"told to stop again: {self._twice}")
         self._said = min(2, self._stop.times)

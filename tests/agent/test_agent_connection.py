@@ -246,7 +246,9 @@ def test_a_limit_of_a_proxy_is_told_with_the_name_that_the_proxy_gives_itself():
 
 
 def test_a_wrong_token_is_told_apart():
-    assert isinstance(failure_of(wire.problem(401, "unauthorized")), WrongToken)
+    refused = failure_of(wire.problem(401, "unauthorized"))
+    assert isinstance(refused, WrongToken)
+    assert str(refused).startswith("The server refused the token: it is unknown there")
     assert isinstance(failure_of(wire.giving(401, b"")), WrongToken)
 
 

@@ -448,6 +448,33 @@ def test_a_result_that_is_always_refused_is_given_up_and_the_model_stays(
     assert (agent.folder().artifacts / "model.json").exists()
 
 
+def test_a_success_whose_token_is_refused_waits_for_a_new_one_and_says_so(
+    server: ProtocolServer, work: Work, tmp_path: Path
+) -> None:
+    told = offer(server, tmp_path, lost_after_s=0.3, limits={"lost_after_s": 30.0})
+    server.order("predictions", *[(401, "agent_token_refused")] * 12)
+    said = work().join()
+    assert told.result is not None
+    assert told.result["failure"] is None
+    assert said.count("The server refused the token") == 1
+    assert "is offered for 5 s" in said
+    assert "into the file of --token-file" in said
+
+
+def test_signals_are_answered_while_the_end_waits_for_the_server(
+    server: ProtocolServer, work: Work, tmp_path: Path
+) -> None:
+    offer(server, tmp_path)
+    server.order("result", *[503] * 999)
+    agent = work()
+    agent.wait_for(lambda: "not with the server yet" in agent.said.getvalue())
+    agent.stop.ask()
+    agent.wait_for(lambda: "told to stop: the end of the job has to reach" in agent.said.getvalue())
+    assert "is offered for up to 30 s" in agent.said.getvalue()
+    agent.stop.ask()
+    assert "told to stop again: after a last try" in agent.join()
+
+
 def test_an_end_that_meets_a_404_of_anything_but_the_run_is_told_again(
     server: ProtocolServer, work: Work, tmp_path: Path
 ) -> None:

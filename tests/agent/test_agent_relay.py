@@ -13,7 +13,7 @@ from agent_at_work import QUICK, AgentAtWork, offer
 from protocol_server import HANG, LOST, RESET, ProtocolServer
 
 from potato_ray.agent.batches import Batches
-from potato_ray.agent.errors import Refused, ServerUnreachable
+from potato_ray.agent.errors import Refused, ServerUnreachable, WrongToken
 from potato_ray.agent.held_job import HeldJob
 from potato_ray.agent.job_document import JobDocument
 from potato_ray.agent.relay import Relay
@@ -293,6 +293,18 @@ def test_a_project_that_does_not_train_for_a_while_loses_no_job(
     assert not server.ordered("result")
 
 
+def test_a_token_that_is_refused_is_said_once_also_after_other_trouble(
+    relay_to: Callable[[Any], Relay],
+) -> None:
+    away, wrong = ServerUnreachable("away"), WrongToken(401, "The server refused the token.")
+    peer = Peer(away, wrong, away, wrong)
+    relay = relay_to(peer)
+    said: list[str] = []
+    relay._voice.say = said.append  # type: ignore[method-assign]
+    until(lambda: len(peer.bodies) > 4)
+    assert ["refused the token" in line for line in said].count(True) == 1
+
+
 def test_the_grace_of_a_cancel_is_a_number_that_can_be_meant(
     job: HeldJob, relay_to: Callable[[Any], Relay]
 ) -> None:
@@ -392,7 +404,7 @@ def test_a_job_that_succeeded_is_kept_for_a_server_that_is_away_longer_than_that
         (agent.folder().path / "go").touch()
         agent.wait_for(agent.folder().exit.exists)
         time.sleep(0.8)
-    agent.join()
+    assert agent.join().count("the end of the job waits for the server, for up to 5 s") == 1
     assert told.result is not None
     assert told.result["exit"]["code"] == 0
     assert told.result["failure"] is None
