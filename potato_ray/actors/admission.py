@@ -50,7 +50,7 @@ class Admission:
         if request.idempotency_key is None:
             return None
         return await self.controller.write(
-            self.registry.made_with, request.idempotency_key, self._training.max_concurrent_runs
+            self.registry.made_with, request.idempotency_key, self.controller.slots
         )
 
     async def _create(self, request: StartRequest) -> Run:
@@ -60,7 +60,7 @@ class Admission:
             _new_run(request, plan, self._training.split_seed),
             queue_max=self._training.queue_max,
             allow_queue=request.queue,
-            max_concurrent=self._training.max_concurrent_runs,
+            max_concurrent=self.controller.slots,
             for_agent=self.controller.desk.serves(plan.backend),
         )
 
@@ -72,9 +72,8 @@ class Admission:
                 break
             try:
                 if self.controller.desk.serves(run.backend):
-                    self.plan_again(run)
                     await self.controller.desk.offer(run)
-                elif self.controller.busy < self._training.max_concurrent_runs:
+                elif self.controller.has_free_slot:
                     await self._try_to_start(run, full)
             except PotatoRayError as error:
                 if passes_by_itself(error):
@@ -108,7 +107,7 @@ class Admission:
             self.registry.begin,
             run.run_id,
             _reservation(run.backend, placement),
-            self._training.max_concurrent_runs,
+            self.controller.slots,
         )
         if begun is not None:
             self.controller.follow(begun, placement)

@@ -57,7 +57,13 @@ class AgentDesk:
         return is_agent_backend(self.controller.config, backend)
 
     async def offer(self, run: Run) -> None:
-        """Take a run out of the queue; it waits for an agent and holds no slot."""
+        """Take a run out of the queue; it waits for an agent and holds no slot.
+
+        Without agents that can hear of it, it stays there. Raises PotatoRayError (invalid_when_dequeued).
+        """
+        if not self.controller.hears_agents:
+            return
+        self.controller.admission.plan_again(run)
         registry = self.controller.registry
         run = await self.controller.write(registry.transition, run.run_id, run.attempt, State.OFFERED)
         self._look()
@@ -65,6 +71,8 @@ class AgentDesk:
 
     async def look_after_offers(self) -> bool:
         """End the offers that have waited too long. True when one may do so later."""
+        if not self.controller.hears_agents:
+            return False
         self._look()
         present = set[Offer]()
         for backend, settings in self.controller.config.model_training.backends.items():
@@ -84,10 +92,7 @@ class AgentDesk:
         return bool(present)
 
     def _look(self) -> None:
-        self._times.look(is_free=self._has_slot())
-
-    def _has_slot(self) -> bool:
-        return self.controller.busy < self.controller.config.model_training.max_concurrent_runs
+        self._times.look(is_free=self.controller.has_free_slot)
 
     def _waited_before(self, run: Run, timeout_s: float) -> float:
         """How long a run has waited when we come to know of it.
@@ -100,7 +105,7 @@ class AgentDesk:
     async def _expire(self, run: Run, timeout_s: float, waited: Waited) -> None:
         agents = await asyncio.to_thread(self.controller.reader.agents, run.backend)
         last = f"The last agent seen was on {agents[0].host}." if agents else "No agent was ever seen."
-        if waited.full_s:
+        if waited.full_s >= 1:
             slots = self.controller.config.model_training.max_concurrent_runs
             last += (
                 f" For {waited.full_s:.0f} seconds more no slot was free (max_concurrent_runs is {slots})."
@@ -136,7 +141,7 @@ class AgentDesk:
             if held is not None or self.controller.stopping or self.controller.holding:
                 return held
             for run in await asyncio.to_thread(self.controller.reader.offered, backend):
-                if not self._has_slot():
+                if not self.controller.has_free_slot:
                     break
                 begun = await self._begin(run, lease_sha256, agent)
                 if begun is not None:
@@ -173,7 +178,7 @@ class AgentDesk:
             self.controller.registry.begin,
             run.run_id,
             None,
-            self.controller.config.model_training.max_concurrent_runs,
+            self.controller.slots,
         )
         if begun is None:
             return None

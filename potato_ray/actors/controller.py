@@ -31,6 +31,7 @@ from potato_ray.actors.failures import passes_by_itself, unexpected
 from potato_ray.actors.granting import Granting
 from potato_ray.actors.handing_over import clear_after_ends
 from potato_ray.actors.notifying import Notifier, page_of
+from potato_ray.actors.reconciling import Reconciling
 from potato_ray.actors.way import RunWay
 from potato_ray.backends.base import Backend, Directive, Placement
 from potato_ray.backends.grants import Grant
@@ -57,12 +58,17 @@ RELEASE_POLL_S = 0.5
 
 
 class RunController:
-    """Wrapped as a Ray actor by session.py; the class itself can be read without Ray."""
+    """Wrapped as a Ray actor by session.py; the class itself can be read without Ray.
 
-    def __init__(self, config: ProjectConfig, keep_spare: bool = True) -> None:
+    `hears_agents`: whether agents that somebody has started can reach us, as they can a server. Without it
+    the runs and offers of their backends are left alone.
+    """
+
+    def __init__(self, config: ProjectConfig, keep_spare: bool = True, hears_agents: bool = True) -> None:
         restore_home()
         self.config = config
         self.keep_spare = keep_spare
+        self.hears_agents = hears_agents
         notify = config.model_training.notify
         self.registry = Registry(
             config.registry_path, project=config.annotation_task_name, notices=notify is not None
@@ -81,6 +87,7 @@ class RunController:
         self.admission = Admission(self)
         self.desk = AgentDesk(self)
         self.granting = Granting(self)
+        self.reconciling = Reconciling(self)
         self.notifier = (
             Notifier(notify, self.registry, self.write_surely, partial(page_of, config)) if notify else None
         )
@@ -338,24 +345,12 @@ class RunController:
             pass
 
     async def _reconcile(self) -> None:
-        """Take up every unfinished run where the registry left it. Nothing is guessed."""
-        for run in await self.write(self.registry.unfinished):
-            if run.state in WAITING or run.run_id in self._ways:
-                continue
-            if run.state == State.BUILDING:
-                await self._requeue(run)
-                continue
-            self.follow(run, placement=None)
+        await self.reconciling.take_up()
         for reservation in await self.write(self.registry.reservations):
             if reservation.run_id not in self._ways:
                 self._spawn(
                     self._release_when_gone(reservation.run_id, reservation.attempt, reservation.backend)
                 )
-
-    async def _requeue(self, run: Run) -> None:
-        state = State.CANCELLED if run.cancel_requested_at else State.QUEUED
-        await self.write(self.registry.transition, run.run_id, run.attempt, state)
-        await self.write(self.registry.release, run.run_id)
 
     def follow(self, run: Run, placement: Placement | None) -> None:
         """Bring a run that has begun to its end."""
@@ -371,6 +366,16 @@ class RunController:
     def busy(self) -> int:
         """How many runs hold a slot; an ended one holds none while its process is still being stopped."""
         return sum(not way.run.ended for way in self._ways.values())
+
+    @property
+    def slots(self) -> int:
+        """How many runs may be in progress for the registry; those that are left alone hold none of ours."""
+        return self.config.model_training.max_concurrent_runs + len(self.reconciling.left)
+
+    @property
+    def has_free_slot(self) -> bool:
+        """Whether one more run may begin."""
+        return self.busy < self.config.model_training.max_concurrent_runs
 
     async def _walk(self, way: RunWay) -> None:
         run_id = way.run.run_id

@@ -1,4 +1,4 @@
-"""How long runs have waited on offer. Time counts only while a slot is free: without one no agent gets any."""
+"""How long runs have waited on offer. Time counts only while a slot is free: else no agent gets any."""
 
 from __future__ import annotations
 

@@ -29,15 +29,19 @@ class Session:
 
     A server does the same in parts: `hold`, then `bring_up` and `take_down` as often as Ray needs it,
     then `close`. `warm` keeps a spare worker and what scores a run loaded ahead: a run starts and ends
-    sooner, for some 250 MB of memory.
+    sooner, for some 250 MB of memory. `hears_agents`: a server answers agents that somebody has started;
+    without one their runs are left alone.
 
     Raises Conflict when another process holds the project.
     """
 
-    def __init__(self, config: ProjectConfig, purpose: str, *, warm: bool = True) -> None:
+    def __init__(
+        self, config: ProjectConfig, purpose: str, *, warm: bool = True, hears_agents: bool = False
+    ) -> None:
         self.config = config
         self.purpose = purpose
         self.warm = warm
+        self.hears_agents = hears_agents
         self.lock = ProjectLock(config.state_dir)
         self.cluster = EmbeddedRay(config.state_dir, namespace_of(config.task_dir))
         self._facts: dict[str, str] = {}
@@ -78,7 +82,7 @@ class Session:
         self.cluster.start(["local", *self.config.model_training.backends])
         if not wanted():
             return
-        self._controller = _create(self.config, self.warm)
+        self._controller = _create(self.config, self.warm, self.hears_agents)
         self._greet(READY_TIMEOUT_S)
         self.describe(ray_address=self.cluster.address)
         if self.warm:
@@ -230,14 +234,14 @@ def _controller() -> Any:
     return ray.get_actor(NAME)
 
 
-def _create(config: ProjectConfig, keep_spare: bool) -> Any:
+def _create(config: ProjectConfig, keep_spare: bool, hears_agents: bool) -> Any:
     import ray
 
     from potato_ray.actors.controller import NAME, RunController
 
     # Ray does not repeat calls by itself: a start that was in flight may have been written.
     actor = ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=0, max_concurrency=1000)(RunController)
-    return actor.options(name=NAME, lifetime="detached").remote(config, keep_spare)
+    return actor.options(name=NAME, lifetime="detached").remote(config, keep_spare, hears_agents)
 
 
 def _warm_up() -> None:

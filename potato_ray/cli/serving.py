@@ -61,7 +61,8 @@ def serve(
     from potato_ray.server.ending import signals_into
 
     inbox: Inbox = SimpleQueue()
-    session = Session(config, SERVING, warm=spare and config.model_training.enabled)
+    warm = spare and config.model_training.enabled
+    session = Session(config, SERVING, warm=warm, hears_agents=True)
     with signals_into(inbox):
         session.hold()
         try:

@@ -48,8 +48,12 @@ class Controller:
     name: str = "local"
 
     @property
-    def busy(self) -> int:
-        return len(self.begun)
+    def slots(self) -> int:
+        return self.config.model_training.max_concurrent_runs
+
+    @property
+    def has_free_slot(self) -> bool:
+        return len(self.begun) < self.slots
 
     def backend(self, name: str) -> Controller:
         """The places that it has, one answer after the other."""

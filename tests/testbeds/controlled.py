@@ -38,11 +38,16 @@ async def offered(controller: RunController, backend: str = "ws") -> Run:
     return run
 
 
-def controlled(config: ProjectConfig, scenario: Callable[[RunController], Coroutine[Any, Any, Any]]) -> Any:
+def controlled(
+    config: ProjectConfig,
+    scenario: Callable[[RunController], Coroutine[Any, Any, Any]],
+    *,
+    hears_agents: bool = True,
+) -> Any:
     """What a scenario answers that has a controller, which is stopped behind it."""
 
     async def both() -> Any:
-        controller = RunController(config, keep_spare=False)
+        controller = RunController(config, keep_spare=False, hears_agents=hears_agents)
         try:
             return await asyncio.wait_for(scenario(controller), 30)
         finally:
