@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable
 
+from potato_ray.cli.losing import MAX_SILENCES, controller_lost
 from potato_ray.cli.output import say
 from potato_ray.errors import Conflict
 from potato_ray.registry.reading import RegistryReader
@@ -14,7 +15,6 @@ from potato_ray.registry.states import ENDED, State
 
 POLL_S = 0.1
 ASK_EVERY_S = 3.0
-MAX_SILENCES = 3
 
 
 def follow(
@@ -22,6 +22,7 @@ def follow(
     run_id: str,
     *,
     alive: Callable[[], bool],
+    lost: Callable[[Run], Conflict] = lambda run: controller_lost(run.run_id),
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
     terminal: bool | None = None,
@@ -29,7 +30,7 @@ def follow(
     """Wait until a run has ended, showing its steps; the ended run.
 
     A run has no end of its own while nobody brings it there, so `alive` says every few seconds whether
-    the controller answers. Raises Conflict (controller_lost) when it did not, three times in a row;
+    the controller answers. Raises what `lost` gives (controller_lost) when it did not, three times in a row;
     Ctrl-C raises KeyboardInterrupt.
     """
     drawing = _Bar() if (sys.stderr.isatty() if terminal is None else terminal) else _Lines()
@@ -41,7 +42,7 @@ def follow(
             if run.state in ENDED:
                 return run
             if watch.is_lost():
-                raise _controller_lost(run_id)
+                raise lost(run)
             sleep(POLL_S)
 
 
@@ -59,17 +60,6 @@ class _Watch:
             self._silences = 0 if self._alive() else self._silences + 1
             self._asked_at = self._clock()
         return self._silences >= MAX_SILENCES
-
-
-def _controller_lost(run_id: str) -> Conflict:
-    return Conflict(
-        f"The controller of the project does not answer any more, so run {run_id} is no longer followed.",
-        code="controller_lost",
-        evidence=f"It was asked {MAX_SILENCES} times in a row. Ray or its processes may have been ended, or "
-        "the machine may be out of memory.",
-        next_step="The run's worker may go on for model_training.survive_s seconds; the next "
-        "`potato-ray training run` or server takes it up.",
-    )
 
 
 def step_line(run: Run) -> str:

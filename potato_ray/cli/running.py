@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from potato_ray.agent_tokens import is_agent_backend
 from potato_ray.backends.grants import starts_agents
+from potato_ray.cli.losing import controller_lost
 from potato_ray.cli.output import out, print_json, say
 from potato_ray.cli.summary import end_lines
 from potato_ray.cli.termination import Terminated, Termination
@@ -24,6 +25,7 @@ from potato_ray.starting import StartRequest, plan_start
 if TYPE_CHECKING:
     from potato_ray.actors.session import Session
     from potato_ray.config.models import ProjectConfig
+    from potato_ray.errors import Conflict
     from potato_ray.registry.reading import RegistryReader
     from potato_ray.registry.runs import Run
 
@@ -31,6 +33,7 @@ EXIT_INTERRUPTED = 130
 CLEAR_UP_S = 120.0
 LOOK_EVERY_S = 0.2
 NEXT = "the next `potato-ray training run` or server"
+NEXT_SERVER = "the next server (potato-ray start)"
 
 
 def run_training(
@@ -186,6 +189,9 @@ class Holder(Protocol):
     def left(self, run: Run) -> str:
         """What becomes of a run that is not followed any more."""
 
+    def lost(self, run: Run) -> Conflict:
+        """The error that this holder does not answer any more."""
+
 
 class _Here:
     """This process holds the project."""
@@ -203,6 +209,9 @@ class _Here:
     def left(self, run: Run) -> str:
         return left(self._config, run)
 
+    def lost(self, run: Run) -> Conflict:
+        return controller_lost(run.run_id)
+
 
 def _follow(holder: Holder, config: ProjectConfig, run_id: str, termination: Termination) -> tuple[Run, bool]:
     from potato_ray.cli.progress import follow
@@ -211,7 +220,7 @@ def _follow(holder: Holder, config: ProjectConfig, run_id: str, termination: Ter
     reader = reader_of(config)
 
     def follow_to_end() -> Run:
-        return follow(reader, run_id, alive=holder.is_alive, sleep=termination.sleep)
+        return follow(reader, run_id, alive=holder.is_alive, lost=holder.lost, sleep=termination.sleep)
 
     try:
         return follow_to_end(), False
@@ -248,10 +257,14 @@ def _cancel(holder: Holder, run_id: str) -> None:
 def left(config: ProjectConfig, run: Run) -> str:
     """What becomes of a run that nobody follows any more."""
     training = config.model_training
+    at_agent = is_agent_backend(config, run.backend)
     if run.ended:
         return f"run {run.run_id} has ended: {run.state}"
     if run.state not in (State.RUNNING, State.EVALUATING):
-        return f"run {run.run_id} is left as it is ({run.state}); {NEXT} takes it up"
+        by = NEXT_SERVER if at_agent else NEXT
+        return f"run {run.run_id} is left as it is ({run.state}); {by} takes it up"
+    if at_agent:
+        return _left_at_agent(config, run)
     if run.cancel_requested_at:
         latest = training.survive_s + training.grace_seconds
         return (
@@ -261,6 +274,22 @@ def left(config: ProjectConfig, run: Run) -> str:
     return (
         f"run {run.run_id} goes on by itself for {training.survive_s:.0f} s and is ended then, "
         f"unless {NEXT} takes it up"
+    )
+
+
+def _left_at_agent(config: ProjectConfig, run: Run) -> str:
+    """The same for a run that an agent has in hand, which only a server hears."""
+    from potato_ray.backends.making import lost_after_s
+
+    within_s = lost_after_s(config, run.backend)
+    if run.cancel_requested_at:
+        return (
+            f"run {run.run_id} is left while it is being cancelled; without a server its agent does not "
+            f"hear of it and ends it after {within_s:.0f} s, and {NEXT_SERVER} records the end"
+        )
+    return (
+        f"run {run.run_id} goes on at its agent for {within_s:.0f} s and is ended then, unless {NEXT_SERVER} "
+        "takes it up"
     )
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
+from potato_ray.agent_tokens import is_agent_backend
+from potato_ray.cli.losing import server_lost
 from potato_ray.config.admin_key import find_admin_key
 from potato_ray.errors import Conflict, PotatoRayError
 from potato_ray.lock import SERVING, holder
@@ -26,12 +28,15 @@ ALIVE_TIMEOUT_S = 2.0
 class Server:
     """A `potato-ray start` at `url`, spoken to over HTTP; use it in a `with` block."""
 
-    def __init__(self, url: str, key: str | None, *, is_here: bool = True) -> None:
+    def __init__(
+        self, url: str, key: str | None, *, is_here: bool = True, agent_backends: Collection[str] = ()
+    ) -> None:
         import httpx
 
         from potato_ray.client import Client, KeyInTheClear
 
         self.url = url
+        self._agent_backends = agent_backends
         with warnings.catch_warnings():
             if is_here:  # what goes to this machine's own address does not leave it
                 warnings.simplefilter("ignore", KeyInTheClear)
@@ -99,6 +104,10 @@ class Server:
         doing = "is being cancelled by" if run.cancel_requested_at else "goes on under"
         return f"run {run.run_id} {doing} the server at {self.url}"
 
+    def lost(self, run: Run) -> Conflict:
+        """The error that this server does not answer any more, or has lost its controller."""
+        return server_lost(run.run_id, self.url, at_agent=run.backend in self._agent_backends)
+
 
 def server_of(
     config: ProjectConfig,
@@ -112,7 +121,7 @@ def server_of(
     """
     deadline = clock() + ADDRESS_PATIENCE_S
     while (note := holder(config.state_dir)) is not None and note.get("purpose") == SERVING:
-        server = _server_at(note, find_admin_key(config))
+        server = _server_at(note, config)
         if server is not None:
             return server
         if clock() >= deadline:
@@ -121,12 +130,15 @@ def server_of(
     return None
 
 
-def _server_at(note: dict[str, Any], key: str | None) -> Server | None:
+def _server_at(note: dict[str, Any], config: ProjectConfig) -> Server | None:
     # Imported where a server is there: most commands need no HTTP.
     from potato_ray.client.finding import is_here, reachable_url
 
     url = reachable_url(note)
-    return None if url is None else Server(url, key, is_here=is_here(note))
+    if url is None:
+        return None
+    ours = [name for name in config.model_training.backends if is_agent_backend(config, name)]
+    return Server(url, find_admin_key(config), is_here=is_here(note), agent_backends=ours)
 
 
 def _silent(note: dict[str, Any]) -> Conflict:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
-from potato_ray.cli.progress import ASK_EVERY_S, MAX_SILENCES, follow
+from potato_ray.cli.losing import MAX_SILENCES
+from potato_ray.cli.progress import ASK_EVERY_S, follow
 from potato_ray.cli.running import left
+from potato_ray.cli.through_server import Server
 from potato_ray.config import ProjectConfig
 from potato_ray.errors import Conflict
 from potato_ray.registry.runs import Run
@@ -96,3 +99,18 @@ def test_a_controller_that_comes_back_is_not_lost() -> None:
 )
 def test_what_becomes_of_a_run_that_is_left_is_said(project: ProjectConfig, run: Run, words: str) -> None:
     assert words in left(project, run)
+
+
+@pytest.mark.parametrize(
+    ("backend", "words"),
+    [("ws", "only a server takes the run up"), ("local", "`potato-ray training run` or server takes it up")],
+)
+def test_a_server_that_has_stopped_is_called_that_and_not_ray(
+    project: ProjectConfig, backend: str, words: str
+) -> None:
+    server = Server("http://127.0.0.1:8000", "key", agent_backends=("ws",))
+    lost = server.lost(replace(a_run(), backend=backend))
+    assert lost.code == "controller_lost"
+    assert lost.message == "The server has stopped, so run r is no longer followed."
+    assert "Ray" not in lost.evidence
+    assert words in lost.next_step

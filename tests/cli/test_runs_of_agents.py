@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import yaml
 
 from potato_ray.cli.predicting import run_predict
 from potato_ray.cli.progress import step_line
-from potato_ray.cli.running import run_training
+from potato_ray.cli.running import left, run_training
 from potato_ray.cli.runs import list_runs, show_run
 from potato_ray.config import ProjectConfig, load
 from potato_ray.errors import NotFound, StartRefused
@@ -78,3 +79,16 @@ def test_predicting_with_a_model_that_stayed_says_how_to_fetch_it(lab: ProjectCo
         run_predict("latest", tmp_path / "new.txt", lab.path, None)
     assert missing.value.evidence == "Its files stay on ws1: /home/ada/jobs/r.1/artifacts"
     assert "scp -r ws1:/home/ada/jobs/r.1 ." in missing.value.next_step
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        (State.RUNNING, "goes on at its agent for 300 s and is ended then, unless the next server"),
+        (State.OFFERED, "is left as it is (offered); the next server (potato-ray start) takes it up"),
+    ],
+)
+def test_only_a_server_is_said_to_take_up_a_run_at_an_agent(
+    lab: ProjectConfig, offered: Run, state: State, words: str
+) -> None:
+    assert words in left(lab, replace(offered, state=state))
