@@ -266,4 +266,6 @@ def test_no_agent_is_started_for_somebody_who_has_hung_up(one_host) -> None:
     talk = one_host.ask("run")
     talk.end_input()
     assert talk.ended() == 1
+    assert [list(talk.line()) for _ in range(2)] == [["facts"], ["code"]]
+    assert talk.read(1) == b""
     assert not one_host.folder.exists()
