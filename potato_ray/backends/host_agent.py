@@ -149,9 +149,15 @@ class HostAgent:
             if self._started(talk):
                 return
             talk.wait(pause_s)
-            if self._found(talk):
+            if not self._is_being_let_in(talk) and self._found(talk):
                 return
-        self._start(talk)
+        if not self._found(talk):
+            self._start(talk)
+
+    def _is_being_let_in(self, talk: Talk) -> bool:
+        """Whether there is an agent that has no secrets yet: who started it may be about to send them."""
+        agent = self._state(talk, free_socket=False).get("agent") or {}
+        return bool(agent.get("alive")) and not agent.get("at_work")
 
     def _started(self, talk: Talk) -> bool:
         """Start it; False where whoever followed the run before us has done so a moment ago."""

@@ -16,10 +16,10 @@ from potato_ray.job.follow import Follower
 def take_up(request: Mapping[str, Any]) -> int:
     """Say {"take_up": {"agent", "job", "has_artifacts"}}.
 
-    `agent`: {"alive", "pid", "start_ticks", "host", "socket"} or None. `job`: starting, alive, ended or gone
-    (job.follow), done (its end was told), or "" for none. With `free_socket` the socket of an agent that
-    lives is removed, so that it can be forwarded again: sshd leaves it where it is. An agent that still waits
-    for its secrets, which nobody will send any more, is ended then.
+    `agent`: {"alive", "at_work", "pid", "start_ticks", "host", "socket"} or None; one that is not at work has
+    no secrets yet. `job`: starting, alive, ended or gone (job.follow), done (its end was told), or "". With
+    `free_socket` the socket of an agent that lives is removed, so that it can be forwarded again: sshd leaves
+    it where it is. An agent that still waits for its secrets, which nobody will send any more, is ended.
     """
     folder = RunFolder.of(request)
     note = folder.read_note()
@@ -30,6 +30,7 @@ def take_up(request: Mapping[str, Any]) -> int:
             _free(note)
         agent = {
             "alive": note.lives,
+            "at_work": note.at_work,
             "pid": process.pid,
             "start_ticks": process.start_ticks,
             "host": process.host,

@@ -51,7 +51,7 @@ class FakeHost:
         if do == "take_up" and request["free_socket"] and self.agent is not None:
             self.sockets.discard(self.agent["socket"])
         if do == "run":
-            self.agent = {"alive": True, "socket": f"/tmp/potato-{self.does('run')}/s"}
+            self.agent = {"alive": True, "at_work": True, "socket": f"/tmp/potato-{self.does('run')}/s"}
             self.channel_ended = False
         return {
             "facts": {**FACTS, "has_code": True},
