@@ -227,11 +227,9 @@ class RunWay:
         await self._cancel_asked.wait()
         grace_s = float(self.controller.config.model_training.grace_seconds)
         await asyncio.to_thread(self._ask_to_stop)
-        patience_s = (
-            CLEAR_UP_S if starts_agents(self.controller.config, self.run.backend) else CANCEL_OVERDUE_S
-        )
-        await asyncio.sleep(grace_s + patience_s)
-        if self.run.ended:
+        is_elsewhere = starts_agents(self.controller.config, self.run.backend)
+        await asyncio.sleep(grace_s + (CLEAR_UP_S if is_elsewhere else CANCEL_OVERDUE_S))
+        if is_elsewhere and self.run.ended:
             await asyncio.sleep(BRING_HOME_S)
 
     # --- the end ----------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import pytest
 import yaml
+from controlled import controlled
 from test_admission import Controller
 
 from potato_ray.actors import placing
@@ -171,3 +172,20 @@ def test_a_look_that_fails_ends_its_run_and_no_other(queue: Queue) -> None:
             await asyncio.sleep(0.001)
 
     played(scenario)
+
+
+def test_the_controller_takes_the_answer_as_soon_as_it_is_there(queue: Queue) -> None:
+    host = Host("gpu")
+    host.answers = [FULL] * 99
+
+    async def scenario(controller: RunController) -> None:
+        controller.backends["gpu"] = cast(Any, host)
+        started = await controller.start(replace(WANTED, backend="gpu"))
+        while not host.asked or queue.step(started["run_id"]) != "looking for a GPU on gpu":
+            await asyncio.sleep(0.005)
+        host.go.set()
+        while queue.step(started["run_id"]) != FULL.message:
+            await asyncio.sleep(0.005)
+        assert host.asked == 1
+
+    controlled(queue.config, scenario)

@@ -12,9 +12,11 @@ from fake_host import FakeHost, host_agent_on
 
 from potato_ray.backends import host_minder
 from potato_ray.backends.accompanied import Talk
+from potato_ray.backends.base import Directive
 from potato_ray.backends.host_agent import HostAgent
 from potato_ray.backends.host_dialogue import HostRefused
 from potato_ray.backends.host_minder import HostMinder
+from potato_ray.backends.ssh_run import HostFollowing
 from potato_ray.ssh import SshFailed
 
 DISK = HostRefused("There is no space left on gpu1.", evidence="/r: 3 MB free", code="backend_failed")
@@ -135,3 +137,12 @@ def test_why_the_host_cannot_be_reached_again_is_told_once_and_kept(host: FakeHo
     assert minder.trouble == "ssh to gpu1 failed: Permission denied ssh says: publickey"
     assert talk.said().count(minder.trouble) == 1
     assert minder.gone is None
+
+
+def test_a_run_that_is_lost_shows_why_its_host_could_not_be_reached_again(agent: HostAgent) -> None:
+    minder = HostMinder(agent, Looks(), lambda: False)
+    how = {"name": "gpu", "heartbeat_timeout_s": 120.0}
+    following = HostFollowing(agent.job, lambda *_: Directive(), minder, Looks(), **how)
+    assert following._lost().evidence == "It had sent 0 events."
+    minder.trouble = "ssh to gpu1 failed: Permission denied"
+    assert following._lost().evidence == "It had sent 0 events. ssh to gpu1 failed: Permission denied"
