@@ -74,22 +74,38 @@ class AgentDesk:
         if not self.controller.hears_agents:
             return False
         self._look()
-        present = set[Offer]()
+        timed = set[Offer]()
         for backend, settings in self.controller.config.model_training.backends.items():
-            timeout_s = getattr(settings, "queue_timeout_s", None)
-            if timeout_s is None:
+            if not self.serves(backend):
                 continue
+            timeout_s = getattr(settings, "queue_timeout_s", None)
             for run in await asyncio.to_thread(self.controller.reader.offered, backend):
-                offer = (run.run_id, run.offered_at)
-                present.add(offer)
-                waited = self._times.of(offer)
-                if waited is None:
-                    waited = Waited(self._waited_before(run, timeout_s))
-                    self._times.add(offer, waited)
-                if waited.free_s >= timeout_s:
-                    await self._expire(run, float(timeout_s), waited)
-        self._times.keep(present)
-        return bool(present)
+                await self._say_what_it_waits_for(run)
+                if timeout_s is not None:
+                    timed.add((run.run_id, run.offered_at))
+                    await self._expire_in_time(run, float(timeout_s))
+        self._times.keep(timed)
+        return bool(timed)
+
+    async def _say_what_it_waits_for(self, run: Run) -> None:
+        """In the step line: a free slot; nothing where it waits for an agent alone."""
+        slots = self.controller.config.model_training.max_concurrent_runs
+        free = self.controller.has_free_slot
+        step = "" if free else f"waiting for a free slot (max_concurrent_runs is {slots})"
+        if step != run.step:
+            with contextlib.suppress(Conflict):  # the registry is locked: it is said again at the next look
+                await self.controller.write(
+                    self.controller.registry.note_progress, run.run_id, run.attempt, step, 0, 0
+                )
+
+    async def _expire_in_time(self, run: Run, timeout_s: float) -> None:
+        offer = (run.run_id, run.offered_at)
+        waited = self._times.of(offer)
+        if waited is None:
+            waited = Waited(self._waited_before(run, timeout_s))
+            self._times.add(offer, waited)
+        if waited.free_s >= timeout_s:
+            await self._expire(run, timeout_s, waited)
 
     def _look(self) -> None:
         self._times.look(is_free=self.controller.has_free_slot)
@@ -197,6 +213,7 @@ class AgentDesk:
         device = placed.device if isinstance(placed, Placement) else "auto"
         step = f"taken by the agent on {host}"
         self.controller.follow(begun, Placement(run.backend, device, step=step, host=host))
+        self.controller.wake()  # the other offers may wait for a slot from now on
         return begun
 
     async def _take_back(self, run: Run) -> None:

@@ -69,7 +69,7 @@ def step_line(run: Run) -> str:
     if run.cancel_requested_at and run.state not in ENDED:
         return "cancelling"
     if run.state is State.OFFERED:
-        return "waiting for an agent"
+        return run.step or "waiting for an agent"
     return f"{run.state}: {run.step}" if run.step and not run.ended else str(run.state)
 
 

@@ -61,7 +61,7 @@ def _row(run: Run) -> tuple[str, ...]:
     sizes = "" if run.n_train is None else f"{run.n_train}/{run.n_val or 0}/{run.n_test or 0}"
     status = f"waiting #{run.position}" if run.position else str(run.state)
     if run.state is State.OFFERED:
-        status = "no agent yet"
+        status = "no free slot" if run.step else "no agent yet"
     made_by = "" if run.made_by == "potato_ray" else f" ({run.made_by})"
     return (
         run.run_id,

@@ -129,7 +129,7 @@ class RunRecord(Record):
         if self.position:
             return f"waiting #{self.position}" + (f": {self.step}" if self.step else "")
         if self.state == "offered" and self.status == "queued":
-            return "waiting for an agent"
+            return self.step or "waiting for an agent"
         doing = self.step and not self.ended and self.status != "cancelling"
         return f"{self.status}: {self.step}" if doing else self.status
 

@@ -64,6 +64,7 @@ class WaitingRun(BaseModel):
     schemas: list[str]
     backend: str
     created_at: float
+    step: str = Field(description="What it waits for, where that is more than its turn or an agent")
     n_agents: int | None = Field(
         description="How many agents that may take it were heard of lately; null where it waits for none"
     )
@@ -115,6 +116,7 @@ EXAMPLE: dict[str, Any] = {
             "schemas": ["topic"],
             "backend": "local",
             "created_at": 1795955101.0,
+            "step": "",
             "n_agents": None,
         }
     ],
@@ -248,6 +250,7 @@ def _waiting(run: Run, snapshot: Snapshot, now: float) -> dict[str, Any]:
         **_named(run),
         "position": run.position,
         "created_at": run.created_at,
+        "step": run.step,
         "n_agents": sum(is_present(last_seen, now) for last_seen in heard) if offered else None,
     }
 

@@ -81,7 +81,7 @@ def status_label(run: Run) -> str:
     """`waiting #2` while it waits for its turn, else its status."""
     if run.cancelling:
         return "cancelling"
-    return waiting_label(run.position) if run.status == State.QUEUED else run.status
+    return waiting_label(run.position, run.step) if run.status == State.QUEUED else run.status
 
 
 def ran_on(run: Run) -> str:
@@ -133,6 +133,6 @@ def _counted(count: int) -> str:
     return f"{number(count)} item{'' if count == 1 else 's'}"
 
 
-def waiting_label(position: int) -> str:
-    """`waiting #2`; a run on offer to an agent holds no place."""
-    return f"waiting #{position}" if position else "waiting for an agent"
+def waiting_label(position: int, step: str = "") -> str:
+    """`waiting #2`; a run on offer to an agent holds no place, and its step says what else it waits for."""
+    return f"waiting #{position}" if position else step or "waiting for an agent"

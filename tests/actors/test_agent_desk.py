@@ -271,6 +271,28 @@ def test_a_run_that_nobody_can_plan_does_not_hold_up_those_behind_it(
     controlled(config, scenario)
 
 
+# --- what an offer waits for ---------------------------------------------------------------------------
+
+
+def test_an_offer_says_that_it_waits_for_a_slot_as_long_as_it_does(config: ProjectConfig) -> None:
+    async def scenario(controller: RunController) -> None:
+        await offered(controller, "other")
+        second = await offered(controller, "other")
+
+        async def says(step: str) -> None:
+            while (await controller.write(controller.registry.run, second.run_id)).step != step:
+                await asyncio.sleep(0.005)
+
+        await says("")
+        assert await controller.claim("other", digest_of("lease"), AGENT)
+        await says("waiting for a free slot (max_concurrent_runs is 1)")
+        for way in list(controller._ways.values()):
+            way.let_go()
+        await says("")
+
+    controlled(config, scenario)
+
+
 # --- how long an offer waits --------------------------------------------------------------------------
 
 

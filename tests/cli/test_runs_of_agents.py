@@ -60,6 +60,17 @@ def test_a_run_on_offer_waits_for_an_agent_in_lists_and_step_lines(
     assert step_line(offered) == "waiting for an agent"
 
 
+def test_a_run_on_offer_that_waits_for_a_slot_says_so(
+    lab: ProjectConfig, offered: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = "waiting for a free slot (max_concurrent_runs is 1)"
+    with Registry(lab.registry_path, lab.annotation_task_name) as registry:
+        registry.note_progress(offered.run_id, 0, words, 0, 0)
+        assert step_line(registry.run(offered.run_id)) == words
+    list_runs(lab.path, 50, "", "", as_json=False)
+    assert "no free slot" in capsys.readouterr().out
+
+
 def ended(registry: Registry, run_id: str) -> Run:
     """A success whose model stayed with its agent."""
     registry.begin(run_id, None, 1)

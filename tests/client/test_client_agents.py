@@ -62,3 +62,5 @@ def test_a_backend_tells_its_agents() -> None:
 def test_a_run_on_offer_waits_for_an_agent() -> None:
     assert RunRecord("r", status="queued", state="offered").step_line == "waiting for an agent"
     assert RunRecord("r", status="cancelling", state="offered").step_line == "cancelling"
+    full = "waiting for a free slot (max_concurrent_runs is 1)"
+    assert RunRecord("r", status="queued", state="offered", step=full).step_line == full

@@ -199,6 +199,17 @@ def test_a_waiting_run_asks_for_no_agent_while_one_is_polling(lab) -> None:
     assert "no agent is polling" not in now
 
 
+def test_a_waiting_run_without_a_free_slot_says_so_on_both_pages(lab) -> None:
+    run_id, words = offered(lab), "waiting for a free slot (max_concurrent_runs is 1)"
+    seen(lab, agent())
+    lab.controller.write(lab.controller.registry.note_progress, run_id, 0, words, 0, 0)
+    for shown in (page(lab), run_of(lab, run_id)):
+        assert words in text(section(shown, "now-heading"))
+        assert "waiting for an agent" not in text(section(shown, "now-heading"))
+    (waiting,) = lab.client.get(f"{API}/status").json()["queue"]
+    assert waiting["step"] == words
+
+
 def test_how_long_a_run_has_waited_is_told_in_whole_units() -> None:
     assert waiting_words(None, 60.0) == ""
     told = [waiting_words(1, seconds) for seconds in (-3.0, 9.9, 204.6)]

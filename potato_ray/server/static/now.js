@@ -144,7 +144,7 @@ function fillWarnings(list, warnings) {
 
 /** @param {HTMLElement} row @param {any} run @param {number} waited seconds since it was asked for */
 function fillWaiting(row, run, waited) {
-  say(part(row, "status"), run.position ? `waiting #${run.position}` : "waiting for an agent");
+  say(part(row, "status"), run.position ? `waiting #${run.position}` : run.step || "waiting for an agent");
   say(part(row, "place"), `on ${run.backend}`);
   row.dataset.asked = String(performance.now() / 1000 - waited);
   row.dataset.agents = run.n_agents === null ? "" : String(run.n_agents);

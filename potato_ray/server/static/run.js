@@ -162,8 +162,8 @@ function drawNoAgent(nAgents) {
 }
 
 /** @param {any} waiting @param {number} waited seconds since it was asked for */
-function drawWaiting({ position, n_agents }, waited) {
-  const label = position ? `waiting #${position}` : "waiting for an agent";
+function drawWaiting({ position, step, n_agents }, waited) {
+  const label = position ? `waiting #${position}` : step || "waiting for an agent";
   drawStatus("queued", label);
   say(part("step"), label);
   drawNoAgent(n_agents);
