@@ -26,6 +26,8 @@ _LONGEST_TEXT = 500
 _PASSING = frozenset({408, 425, 429})
 """Refusals that are over after a while."""
 _TOO_LARGE = 413
+_NO_SUCH_PAGE = "not_found"
+"""The code of a 404 for an address at which the server has nothing."""
 _REGISTER_ADVICE = (
     "Where the server is, run potato-ray training register; put the token that it prints into the file of "
     "--token-file, or start this agent with it."
@@ -100,6 +102,8 @@ def judge(answer: Answer, shown: str, secrets: Sequence[str] = ()) -> Answer:
     if told["code"] == UNKNOWN_PROTOCOL:
         theirs = tell(answer.headers.get(VERSION_HEADER), secrets)
         raise ProtocolMismatch(answer.status, theirs, evidence=told["evidence"], body=answer.body)
+    if told["code"] == _NO_SUCH_PAGE:
+        raise _misplaced(answer, shown, told)
     if answer.status == 401:
         raise _wrong_token(answer, shown, told)
     if not problem:
@@ -168,6 +172,15 @@ def _wrong_token(answer: Answer, shown: str, told: Mapping[str, str]) -> WrongTo
         evidence=told["evidence"],
         next_step=_REGISTER_ADVICE,
         body=answer.body,
+    )
+
+
+def _misplaced(answer: Answer, shown: str, told: Mapping[str, str]) -> Misdirected:
+    return Misdirected(
+        f"{shown} answered {answer.status}: there is nothing for agents at this address.",
+        evidence=told["message"],
+        next_step="Check --server and its prefix.",
+        retry_after_s=retry_after_s(answer.headers),
     )
 
 

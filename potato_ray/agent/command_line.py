@@ -13,6 +13,7 @@ from potato_ray.agent.stop_request import StopRequest
 from potato_ray.agent.voice import Voice
 
 DEFAULT_TIMING = Timing()
+COMMAND = "potato-ray training agent"
 EXIT_FINISHED = 0
 EXIT_ERROR = 1
 EXIT_USAGE = 2
@@ -21,9 +22,15 @@ EXIT_PROTOCOL = 3
 EXIT_INTERRUPTED = 130
 
 
-def main(arguments: Sequence[str], timing: Timing = DEFAULT_TIMING) -> int:
-    """Work until told to stop; the exit code."""
-    options = _parser().parse_args(arguments)
+def started_as(script: str) -> str:
+    """What to type to start the agent again, by sys.argv[0]: a module of the package, or agent.pyz."""
+    python = Path(sys.executable).name or "python3"
+    return f"{python} -m potato_ray.agent" if Path(script).name == "__main__.py" else f"{python} {script}"
+
+
+def main(arguments: Sequence[str], timing: Timing = DEFAULT_TIMING, command: str = COMMAND) -> int:
+    """Work until told to stop; the exit code. `command` is what it was started by, without options."""
+    options = _parser(command).parse_args(arguments)
     if options.slurm_config is not None:
         sys.stderr.write(
             "--slurm-config: submitting to SLURM is not in this version. Leave it out, and start the agent "
@@ -85,9 +92,9 @@ def _settings(options: argparse.Namespace, timing: Timing) -> Settings:
     )
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(command: str = COMMAND) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="potato-ray training agent",
+        prog=command,
         description="Ask a server for jobs, run them on this machine, and send home what comes of them. "
         "The token is read from POTATO_TRAINING_TOKEN or from a file.",
     )

@@ -11,8 +11,11 @@ from potato_ray.agent.held_job import HeldJob
 from potato_ray.job.events import EXIT_FINISHED
 from potato_ray.job.folder import JobFolder
 from potato_ray.job.follow import Follower
+from potato_ray.job.outcome import explain
 
 TAIL_BYTES = 16_384
+LONGEST_CHARS = 500
+"""Of a message in one line."""
 
 
 def result_of(held: HeldJob, host: str, n_events: int, agent_log: str) -> dict[str, Any]:
@@ -32,6 +35,29 @@ def succeeded(held: HeldJob) -> bool:
     end = _exit(held.folder)
     good = end is not None and end["code"] == EXIT_FINISHED and not end["reason"]
     return good and held.failure is None
+
+
+def end_in_words(held: HeldJob) -> str:
+    """How a job ended, in one line: success, cancelled, or error with code and message. Never fails."""
+    if held.failure is not None:
+        return f"error {held.failure.code}: {held.failure.message}"
+    try:
+        said = _last_events(held.folder)
+        end = explain(held.folder.read_exit(), said.get("result"), said.get("error"))
+    except (OSError, ValueError, TypeError) as failure:
+        return f"its folder cannot be read: {failure}"
+    return f"{end.status} {end.error_code}: {end.message[:LONGEST_CHARS]}" if end.error_code else end.status
+
+
+def _last_events(folder: JobFolder) -> dict[str, dict[str, Any]]:
+    """The last event of each name. Raises OSError."""
+    follower = Follower(folder)
+    last: dict[str, dict[str, Any]] = {}
+    while True:
+        events = follower.poll()
+        if not events:
+            return last
+        last.update({event["event"]: event for event in events})
 
 
 def count_events(folder: JobFolder) -> int:

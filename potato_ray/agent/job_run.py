@@ -22,7 +22,7 @@ from potato_ray.agent.delivery import DELIVERED, DROPPED, LEFT, Delivery
 from potato_ray.agent.errors import AgentError
 from potato_ray.agent.held_job import Failure, HeldJob
 from potato_ray.agent.job_document import MB
-from potato_ray.agent.job_end import succeeded
+from potato_ray.agent.job_end import end_in_words, succeeded
 from potato_ray.agent.launching import NotLaunched, launch
 from potato_ray.agent.relay import Relay
 from potato_ray.agent.settings import Settings
@@ -79,6 +79,8 @@ class JobRun:
             except Exception as error:  # noqa: BLE001 - whatever it is, nothing runs on and the server is told
                 self._fail(self._met(error))
                 self._end_worker()
+            if not self.relay.over:
+                self.voice.say(f"the job has ended: {end_in_words(self.held)}")
             end = Delivery(
                 self.held, self.relay, self._connect, self._stop, self._notice, self.settings, self.voice
             ).run()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import threading
 import time
+from collections import deque
 from typing import Callable, NoReturn
 
 from potato_ray.agent.adoption import held_jobs
@@ -23,6 +24,8 @@ from potato_ray.agent.voice import Voice
 from potato_ray.agent.workdir import Workdir
 
 WAITING = "waiting for a job"
+MOST_TROUBLES = 8
+"""That are remembered as said."""
 
 
 class Agent:
@@ -44,7 +47,8 @@ class Agent:
         self.voice = voice
         self._contact = connect()
         self._patience = self._new_patience()
-        self._trouble = ""
+        self._troubles: deque[str] = deque(maxlen=MOST_TROUBLES)
+        self._answers = False
 
     def run(self) -> None:
         """Work until told to stop. Raises ProtocolMismatch, OtherBackend.
@@ -57,18 +61,20 @@ class Agent:
                 self.voice.say(f"job {held.job.run_id} of the agent before this one is left to the next one")
                 continue
             self.voice.say(f"job {held.job.run_id} of the agent before this one is taken up")
-            done += self._do(held) == DELIVERED
+            end = self._do(held)
+            self._answers = end == DELIVERED
+            done += self._answers
         self._say_waiting(done)
         while not self.stop.finish and not (self.settings.once and done):
             next_job = self._next_job()
             if next_job is not None:
-                self._do(next_job)
+                self._answers = self._do(next_job) == DELIVERED
                 done += 1
                 self._say_waiting(done)
 
     def _say_waiting(self, done: int) -> None:
         if not self.stop.finish and not (self.settings.once and done):
-            self.voice.say(WAITING)
+            self.voice.say(WAITING if self._answers else f"asking {self.settings.server} for a job")
 
     def _do(self, held: HeldJob) -> str:
         self.voice.begin_record()
@@ -103,7 +109,7 @@ class Agent:
         except (AgentError, OSError, ValueError) as failure:
             self._wait(str(failure), self._patience.next_wait_s(getattr(failure, "retry_after_s", None)))
             return None
-        self._answered()
+        self._answered(job is None)
         if job is None:
             # A server that does not hold its answers back must not be asked all the time.
             self.stop.wait(max(0.0, self.timing.least_poll_s - (time.monotonic() - asked_at)))
@@ -112,9 +118,12 @@ class Agent:
 
     def _ask(self, lease: str) -> JobDocument | None:
         contact = self._contact
+        # A server that has not answered yet is asked for a short while, so that it is soon said that it does.
+        longest_s = self.timing.long_poll_s
+        wait_s = longest_s if self._answers else min(longest_s, self.timing.least_poll_s)
         try:
             body = apart(
-                lambda: contact.claim(lease, self.timing.long_poll_s),
+                lambda: contact.claim(lease, wait_s),
                 lambda: self.stop.finish,
                 self.timing.idle_look_s,
                 contact.let_go,
@@ -161,16 +170,20 @@ class Agent:
         )
 
     def _wait(self, words: str, seconds: float) -> None:
-        """Say what is wrong, once as long as it stays the same, and wait before the next try."""
-        if words != self._trouble:
+        """Say what is wrong, once until it is over, and wait before the next try."""
+        if words not in self._troubles:
             self.voice.say(words)
-        self._trouble = words
+            self._troubles.append(words)
+        self._answers = False
         self.stop.wait(seconds)
 
-    def _answered(self) -> None:
-        if self._trouble:
-            self.voice.say(f"the server answers again; {WAITING}")
-        self._trouble = ""
+    def _answered(self, waits: bool) -> None:
+        """The server has given a good answer; `waits`: without a job."""
+        again = "the server answers again; " if self._troubles else ""
+        if again or (waits and not self._answers):
+            self.voice.say(again + WAITING)
+        self._troubles.clear()
+        self._answers = True
         self._patience.success()
 
     def _new_patience(self) -> Patience:

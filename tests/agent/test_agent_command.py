@@ -18,6 +18,7 @@ from potato_ray.agent.command_line import main
 from potato_ray.agent.stop_request import StopRequest
 from potato_ray.job.folder import JobFolder
 from potato_ray.job.processes import is_alive
+from potato_ray.shipping.agent_file import agent_file
 
 Start = Callable[[], AgentToKill]
 REPOSITORY = Path(__file__).parents[2]
@@ -183,15 +184,23 @@ print(*(signal.getsignal(each) == signal.SIG_IGN for each in (signal.SIGINT, sig
     assert run("-c", program, module="").stdout.split() == ["True", "False"]
 
 
-def test_help_and_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("--help").stdout.startswith("usage: potato-ray training agent")
+def test_wrong_usage_has_a_code_of_its_own() -> None:
     assert run().returncode == 2
+
+
+def test_help_names_what_the_agent_was_started_by(tmp_path: Path) -> None:
+    python = Path(sys.executable).name
+    assert run("--help").stdout.startswith(f"usage: {python} -m potato_ray.agent ")
+    (tmp_path / "agent.pyz").write_bytes(agent_file().data)
+    told = run(str(tmp_path / "agent.pyz"), "--help", module="")
+    assert " ".join(told.stdout.split()).startswith(f"usage: {python} {tmp_path / 'agent.pyz'} [-h]")
 
 
 def test_the_command_line_of_the_package_takes_the_same_options() -> None:
     command = "from potato_ray.cli import main; main()"
     told = run("-c", command, "training", "agent", "--help", module="")
     assert told.returncode == 0
+    assert told.stdout.startswith("usage: potato-ray training agent ")
     assert "--token-file" in told.stdout
     missing = run("-c", command, "training", "agent", "--server", "http://127.0.0.1:9", module="")
     assert missing.returncode == 2

@@ -237,6 +237,12 @@ def test_a_refusal_is_told_with_all_that_it_says():
     assert failure.body["next_seq"] == 4
 
 
+def test_an_address_at_which_the_server_has_nothing_says_to_check_the_prefix():
+    misplaced = failure_of(wire.problem(404, "not_found"))
+    assert isinstance(misplaced, Misdirected)
+    assert "Check --server and its prefix." in str(misplaced)
+
+
 def test_a_limit_of_a_proxy_is_told_with_the_name_that_the_proxy_gives_itself():
     failure = failure_of(wire.unread(wire.giving(413, b"<html>Too large</html>")))
     assert isinstance(failure, Refused)

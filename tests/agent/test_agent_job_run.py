@@ -71,7 +71,9 @@ def test_a_trainer_that_fails_is_told_with_its_events(
     agent.join()
     assert told.result is not None
     assert told.result["exit"]["code"] == 1
-    assert told.events[-1]["event"] == "error"
+    error = told.events[-1]
+    assert error["event"] == "error"
+    assert f"the job has ended: error {error['code']}: {error['message']}" in agent.said.getvalue()
     assert told.predictions is None
     assert not agent.folder().path.exists()
 
@@ -81,6 +83,7 @@ def test_steps_and_the_agents_own_lines_go_home(server: ProtocolServer, work: Wo
     work().join()
     assert told.result is not None
     assert "sending the predictions" in told.result["agent_log"]
+    assert "the job has ended: success" in told.result["agent_log"]
     assert told.steps
 
 
@@ -95,6 +98,7 @@ def test_a_cancel_reaches_the_worker_and_its_end_the_server(
     assert told.result is not None
     assert told.result["failure"] is None
     assert told.result["exit"]["reason"] == "cancelled"
+    assert "the job has ended: cancelled" in agent.said.getvalue()
     assert not marked([f"POTATO_RAY_JOB={told.job['run_id']}:1"])
 
 
@@ -213,6 +217,7 @@ def test_a_launcher_that_is_killed_is_told_as_no_end(
     assert told.result is not None
     assert told.result["exit"] is None
     assert told.result["failure"] is None
+    assert "error killed: The launcher ended without telling how" in agent.said.getvalue()
     assert not is_alive(processes.worker)
 
 

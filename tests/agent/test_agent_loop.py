@@ -39,11 +39,32 @@ def test_an_agent_that_is_told_to_stop_ends_within_a_long_poll(server: ProtocolS
     agent.join(within_s=1.5)
 
 
-def test_an_idle_agent_says_no_more_than_that_it_waits(server: ProtocolServer, work: Work) -> None:
+def test_an_idle_agent_says_no_more_than_that_it_asks_and_waits(server: ProtocolServer, work: Work) -> None:
     agent = work(once=False, timing={"long_poll_s": 0.0})
     server.wait_for(lambda: len(server.claims) > 3)
     agent.stop.ask()
-    assert [line[20:] for line in agent.join().splitlines()] == ["waiting for a job"]
+    said = [line[20:] for line in agent.join().splitlines()]
+    assert said == [f"asking {server.url} for a job", "waiting for a job"]
+
+
+def test_that_it_waits_is_said_soon_and_only_of_a_server_that_answers(
+    server: ProtocolServer, work: Work
+) -> None:
+    agent = work(once=False, timing={"long_poll_s": 30.0})
+    agent.wait_for(lambda: "waiting for a job" in agent.said.getvalue(), within_s=5.0)
+    server.wait_for(lambda: len(server.claims) > 1)
+    assert [claim["wait_s"] for claim in server.claims] == [0.05, 30.0]
+
+
+def test_an_agent_without_an_answer_does_not_say_that_it_waits(server: ProtocolServer, work: Work) -> None:
+    server.order("claim", *[503] * 2, *[(401, "agent_token_refused"), 503] * 3)
+    agent = work(once=False)
+    agent.wait_for(lambda: not server.ordered("claim"))
+    before = agent.said.getvalue()
+    assert "waiting for a job" not in before
+    assert before.count("The server refused the token") == 1
+    assert before.count("answered 503") == 1
+    agent.wait_for(lambda: "the server answers again; waiting for a job" in agent.said.getvalue())
 
 
 def test_a_server_without_long_polls_is_not_asked_all_the_time(server: ProtocolServer, work: Work) -> None:

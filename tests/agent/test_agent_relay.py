@@ -387,7 +387,7 @@ def test_a_lost_job_is_given_up_when_the_server_stays_away_and_the_next_one_is_a
     server.wait_for(lambda: len(told.events) >= 5)
     server.leave()
     agent.wait_for(lambda: "it is given up" in agent.said.getvalue())
-    agent.wait_for(lambda: agent.said.getvalue().count("waiting for a job") == 2)
+    agent.wait_for(lambda: agent.said.getvalue().count("asking http") == 2)
     server.come_back()
     told.stale = True
     second = offer(server, tmp_path, run_id="run-2")

@@ -88,6 +88,14 @@ def test_a_claim_for_another_backend_than_the_tokens_is_refused_and_gets_no_run(
     assert served.calls.claim(backend=NAME).status_code == 200
 
 
+def test_below_a_prefix_that_the_server_does_not_have_an_agent_is_told_that_nothing_is_there(served) -> None:
+    headers = {**served.calls.headers, "Accept": "application/json, application/problem+json"}
+    assert code(served.client.post("/wrong-prefix/api/training/jobs/claim", headers=headers)) == (
+        404,
+        "not_found",
+    )
+
+
 def test_a_claim_whose_backend_is_no_text_is_malformed(served) -> None:
     assert code(served.calls.claim(backend=["laptop"])) == (400, "malformed_request")
 
