@@ -81,6 +81,7 @@ class ArtifactCopy:
     told: Told = _unheard
     stall_s: float = STALL_S
     _early: bytearray = field(default_factory=bytearray, init=False)
+    _made: set[Path] = field(default_factory=set, init=False)
 
     def have(self) -> dict[str, int]:
         """Bytes of what is here of each file, whole or in part, by key_of its path. Raises OSError."""
@@ -108,6 +109,8 @@ class ArtifactCopy:
         self._check_space(announced.n_missing_bytes)
         done, of_bytes = 0, announced.n_bytes
         self.told(done, of_bytes)
+        (self.folder / PARTS).mkdir(mode=0o700, exist_ok=True)
+        self._made.clear()
         for file in announced.files:
             self._receive_file(stream, file, done, of_bytes)
             done += file.n_bytes
@@ -135,7 +138,6 @@ class ArtifactCopy:
     def _receive_file(self, stream: ByteStream, file: Announced, done: int, of_bytes: int) -> None:
         target = self._target(file.path)
         part = self.folder / PARTS / f"{key_of(file.path)}.part"
-        part.parent.mkdir(mode=0o700, exist_ok=True)
         if file.offset and not part.exists() and target.is_file():
             target.replace(part)  # of an earlier copy: it has to match the digest as well
         digest = hashlib.sha256()
@@ -148,7 +150,9 @@ class ArtifactCopy:
                 here += len(piece)
                 self.told(done + here, of_bytes)
         self._check_digest(self._line(stream, 64, file.path), digest.hexdigest(), file.path, part)
-        target.parent.mkdir(parents=True, exist_ok=True)
+        if target.parent not in self._made:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            self._made.add(target.parent)
         part.replace(target)
 
     def _target(self, path: str) -> Path:
