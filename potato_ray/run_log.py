@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from potato_ray.registry.events import BACK
 from potato_ray.registry.reading import RegistryReader
 
 PAGE = 1000
@@ -54,7 +55,7 @@ def _clock(epoch_s: Any) -> str:
 def _text(event: Mapping[str, Any]) -> str:
     name = event.get("event")
     if name == "status":
-        return str(event.get("step") or event.get("phase") or "")
+        return "" if event.get(BACK) else str(event.get("step") or event.get("phase") or "")
     if name == "log":
         level = event.get("level", "info")
         return f"{'WARNING: ' if level == 'warning' else ''}{event.get('message', '')}"

@@ -102,14 +102,15 @@ def clear_handed_over(mirror: MirrorFolder) -> None:
 def clear_after_ends(folder: Path, is_over: Callable[[str], bool]) -> list[str]:
     """Clear up behind runs whose end a controller did not outlive; `folder` holds the runs' folders.
 
-    Answers the runs that there was something of. One listing, and a look at one name in each folder; an end
-    is final, so a run that goes on, or begins meanwhile, is not touched.
+    Answers the runs that there was something of. One listing, and a look at three names in each folder; an
+    end is final, so a run that goes on, or begins meanwhile, is not touched.
     """
     left = []
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         mirror = MirrorFolder(path)
-        # job.json is written last, and either of both may have gone first.
-        if (mirror.bundle_archive.exists() or mirror.job.exists()) and is_over(path.name):
+        # job.json is written last, the lease first, and any of them may have gone first.
+        given = (mirror.job, mirror.bundle_archive, mirror.lease)
+        if any(each.exists() for each in given) and is_over(path.name):
             clear_handed_over(mirror)
             left.append(path.name)
     return left

@@ -27,6 +27,7 @@ from potato_ray.backends.base import Job, Outcome, Placement
 from potato_ray.backends.grants import starts_agents
 from potato_ray.errors import Cancelled, PotatoRayError, ProjectUnwritable, RunFailed
 from potato_ray.job.folder import JobFolder
+from potato_ray.registry.events import AGENT_LOST
 from potato_ray.registry.runs import Run
 from potato_ray.registry.states import State
 from potato_ray.run_log import write_log
@@ -37,8 +38,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_SUPERVISORS = 5
-MAX_ATTEMPTS = 5
-"""The attempt that is the last one, whatever agents are lost."""
+MAX_LOST_AGENTS = 5
+"""The agent that is the last one to be lost with a run."""
 SUPERVISE_AGAIN_AFTER_S = 1.0
 CANCEL_OVERDUE_S = 15.0
 """How long after the grace a cancelled run is ended here, whatever the supervising task does."""
@@ -113,7 +114,7 @@ class RunWay:
             if note.get("kind") == "ended":
                 await self._ended_early(note)
             elif note.get("kind") in ("late", "heard"):
-                await self._step_over(note.get("step"))
+                await self._step_over(note.get("step"), str(note.get("message", "")))
             else:
                 await self._note(note)
         if events and self.run.pid is None and not self.run.ended:
@@ -243,19 +244,23 @@ class RunWay:
             await self._end(State.CANCELLED, peak_rss_mb=outcome.peak_rss_mb)
         elif outcome.status == "interrupted":
             await self._end(State.INTERRUPTED, **_reason(outcome))
-        elif outcome.status == "unstarted" and self._may_be_offered_again():
+        elif outcome.status == "unstarted" and await self._may_be_offered_again():
             await self._offer_again(outcome)
         elif outcome.status != "stale":
             await self._end(State.ERROR, **_reason(outcome), peak_rss_mb=outcome.peak_rss_mb)
 
-    def _may_be_offered_again(self) -> bool:
+    async def _may_be_offered_again(self) -> bool:
         """An agent that is lost takes nothing with it before it trains; but a run must end some time."""
-        return self.controller.desk.serves(self.run.backend) and self.run.attempt < MAX_ATTEMPTS
+        if not self.controller.desk.serves(self.run.backend):
+            return False
+        lost = await asyncio.to_thread(self.controller.reader.agents_lost, self.run.run_id)
+        return lost + 1 < MAX_LOST_AGENTS
 
     async def _offer_again(self, outcome: Outcome) -> None:
         """Let another agent have the run; its bundle stays."""
         self._record_no_more()
-        await self._log(f"{outcome.message} No worker had started there: the run is on offer again.")
+        words = f"{outcome.message} Nothing was heard of a worker there: the run is on offer again."
+        await self._note({"kind": "log", "level": "info", "message": words, AGENT_LOST: True})
         if self.handing is not None:
             await self.handing.take_back()  # first, as the run may be claimed as soon as it is on offer
         await self._change(State.OFFERED)
@@ -402,10 +407,10 @@ class RunWay:
     async def _step(self, step: str) -> None:
         await self._note({"kind": "step", "step": step})
 
-    async def _step_over(self, step: str | None) -> None:
-        """Put a step over the run's own line, None: take it off again."""
+    async def _step_over(self, step: str | None, message: str) -> None:
+        """Put a step over the run's own line, None: take it off again, which `message` tells the log."""
         await self.controller.write_surely(
-            self.controller.registry.put_step_over, self.run.run_id, self.run.attempt, step
+            self.controller.registry.put_step_over, self.run.run_id, self.run.attempt, step, message
         )
 
     async def _log(self, message: str, level: str = "info") -> None:

@@ -63,8 +63,13 @@ class AgentFollowing(Following[MirrorFolder, dict[str, Any] | None]):
         return self._follow()
 
     def _look(self) -> dict[str, Any] | None:
-        """result.json, once it is there."""
-        return read_if_whole(self.folder.result)
+        """result.json, once it is there; one of another attempt, or of another agent, is none."""
+        result = read_if_whole(self.folder.result)
+        if result is None or result.get("attempt") != self._job.attempt:
+            return None
+        claim = self.folder.read_claim()
+        known = "" if claim is None else claim.lease_sha256
+        return None if known and result.get("lease_sha256") != known else result
 
     def _notices(self) -> list[Event]:
         return [*self._notes.poll(), *self._lateness()]
@@ -82,10 +87,8 @@ class AgentFollowing(Following[MirrorFolder, dict[str, Any] | None]):
             return self._late(silent_s)
         if not self._may_be_late or not self._silence.was_broken:
             return []
-        again = {"kind": "log", "level": "info", "message": f"The agent on {self._name} is heard again."}
-        was_late = self._late_at != float("-inf")
         self._may_be_late, self._late_at = False, float("-inf")
-        return [again, {"kind": "heard"}] if was_late else [{"kind": "heard"}]
+        return [{"kind": "heard", "message": f"The agent on {self._name} is heard again."}]
 
     def _late(self, silent_s: float) -> list[Event]:
         self._may_be_late = True

@@ -17,6 +17,10 @@ WARNINGS_MAX = 100
 """The most warnings kept on a run's row; the events hold all of them."""
 
 Said = Mapping[str, Any]
+BACK = "back"
+"""Marks a status that only puts a step line back: it is no news."""
+AGENT_LOST = "agent_lost"
+"""Marks the line of the log that says that an agent was lost with a run, which goes to another one."""
 _INFO: Said = {"event": "log", "level": "info"}
 
 
@@ -49,16 +53,21 @@ def note(connection: sqlite3.Connection, run: Run, said: Said, now: float) -> No
     apply(connection, run, [said])
 
 
-def put_step_over(connection: sqlite3.Connection, run: Run, step: str | None, now: float) -> None:
+def put_step_over(
+    connection: sqlite3.Connection, run: Run, step: str | None, message: str, now: float
+) -> None:
     """Lay a passing step over the run's own step line; None: put that back. See Registry.put_step_over."""
     under = _step_under(connection, run)
     if step is None and under is None:
         return
-    own = run.step if under is None else under
-    said: Said = {"event": "status", "step": own if step is None else step}
-    _append(connection, run, "server", [said if step is None else {**said, "over": own}], now)
+    if step is None:
+        told = [{**_INFO, "message": message}] if message else []
+        _append(connection, run, "server", [*told, {"event": "status", "step": under, BACK: True}], now)
+    elif under is None:
+        _append(connection, run, "server", [{"event": "status", "step": step, "over": run.step}], now)
+    shown = under if step is None else step
     connection.execute(
-        "UPDATE potato_ray_runs SET step = ? WHERE run_id = ?", (encode("step", said["step"]), run.run_id)
+        "UPDATE potato_ray_runs SET step = ? WHERE run_id = ?", (encode("step", shown), run.run_id)
     )
 
 
@@ -193,6 +202,16 @@ def newest(
         (seq, *names, limit),
     )
     return [as_told(row) for row in rows][::-1]
+
+
+def count_agents_lost(connection: sqlite3.Connection, seq: int) -> int:
+    """How many agents were lost with the run with number `seq` before anything was heard of a worker."""
+    row = connection.execute(
+        "SELECT count(*) FROM potato_ray_events WHERE run = ? AND source = 'server' AND event = 'log'"
+        f" AND json_extract(body, '$.{AGENT_LOST}')",
+        (seq,),
+    ).fetchone()
+    return int(row[0])
 
 
 def as_told(row: sqlite3.Row) -> dict[str, Any]:

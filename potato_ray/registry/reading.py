@@ -196,6 +196,12 @@ class RegistryReader:
             seq = _seq(connection, run_id)
             return events.newest(connection, seq, names, limit) if connection and seq else []
 
+    def agents_lost(self, run_id: str) -> int:
+        """How many agents were lost with a run, after each of which it was on offer again."""
+        with self._open() as connection:
+            seq = _seq(connection, run_id)
+            return events.count_agents_lost(connection, seq) if connection and seq is not None else 0
+
     def journal(self, after: int, upto: int, limit: int = 200, run_id: str | None = None) -> Stretch:
         """What happened in all runs, or in one, with after < number <= upto; see journal.read."""
         with self._open() as connection:

@@ -314,16 +314,16 @@ class Registry:
             run = queue.fenced(connection, run_id, attempt)
             events.note(connection, run, event, self._clock())
 
-    def put_step_over(self, run_id: str, attempt: int, step: str | None) -> None:
+    def put_step_over(self, run_id: str, attempt: int, step: str | None, message: str = "") -> None:
         """Lay a passing step over the run's own step line, which keeps its progress; None: take it off.
 
-        What was never laid there is not taken off, and a run that has ended keeps its line. Raises
-        NotFound, Conflict.
+        The log has the first of several steps, and the `message` when they are taken off. What was never laid
+        there is not taken off, and a run that has ended keeps its line. Raises NotFound, Conflict.
         """
         with transaction(self._connection) as connection:
             run = queue.fenced(connection, run_id, attempt)
             if not run.ended:
-                events.put_step_over(connection, run, step, self._clock())
+                events.put_step_over(connection, run, step, message, self._clock())
 
     # Agents
 

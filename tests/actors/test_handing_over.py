@@ -108,13 +108,14 @@ def test_a_run_that_was_cancelled_meanwhile_is_handed_to_nobody(
 
 
 def test_what_a_controller_left_of_ended_runs_goes_and_that_of_others_stays(tmp_path: Path) -> None:
-    for run_id in ("over", "at work", "packed alone", "local"):
+    for run_id in ("over", "at work", "packed alone", "leased", "local"):
         (tmp_path / run_id).mkdir()
     for name in ("over/job.json", "over/bundle.tar.gz", "over/run.log", "at work/bundle.tar.gz"):
         (tmp_path / name).touch()
-    for name in ("packed alone/bundle.tar.gz", "local/spec.json", "a file"):
+    for name in ("packed alone/bundle.tar.gz", "leased/lease.json", "local/spec.json", "a file"):
         (tmp_path / name).touch()
-    assert clear_after_ends(tmp_path, lambda run_id: run_id != "at work") == ["over", "packed alone"]
+    cleared = clear_after_ends(tmp_path, lambda run_id: run_id != "at work")
+    assert cleared == ["leased", "over", "packed alone"]
     left = sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.glob("*/*"))
     assert left == ["at work/bundle.tar.gz", "local/spec.json", "over/run.log"]
 

@@ -44,7 +44,7 @@ def test_the_workers_step_comes_back_with_its_agent(config: ProjectConfig) -> No
         run_id = await at_work(controller)
         notes: list[list[Mapping[str, Any]]] = [
             [{"kind": "late", "step": "no word from the agent on ws for 30 s; lost after 120 s"}],
-            [{"kind": "log", "level": "info", "message": "heard again"}, {"kind": "heard"}],
+            [{"kind": "heard", "message": "heard again"}],
         ]
         steps = []
         for each in notes:

@@ -14,7 +14,7 @@ from controlled import controlled, offered
 from potato_ray.actors import building as buildings
 from potato_ray.actors.building import Building
 from potato_ray.actors.controller import RunController
-from potato_ray.actors.way import MAX_ATTEMPTS, RunWay
+from potato_ray.actors.way import MAX_LOST_AGENTS, RunWay
 from potato_ray.agent_tokens import digest_of
 from potato_ray.backends.base import Outcome
 from potato_ray.bundle.builder import build
@@ -82,7 +82,7 @@ def test_the_log_says_why_a_run_is_on_offer_again(
         await settled(controller, run)
         return str(controller.reader.newest_events(run.run_id, ["log"], 1)[0]["message"])
 
-    word = "No word from the agent. No worker had started there: the run is on offer again."
+    word = "No word from the agent. Nothing was heard of a worker there: the run is on offer again."
     assert controlled(agent_config, scenario) == word
 
 
@@ -90,14 +90,45 @@ def test_a_run_that_loses_every_agent_fails_some_time(
     agent_config: ProjectConfig, outcomes: list[Outcome]
 ) -> None:
     async def scenario(controller: RunController) -> Run:
-        outcomes.extend([LOST] * MAX_ATTEMPTS)
+        outcomes.extend([LOST] * MAX_LOST_AGENTS)
         run = await offered(controller)
-        for attempt in range(MAX_ATTEMPTS):
+        for attempt in range(MAX_LOST_AGENTS):
             await claimed(controller, f"lease {attempt}")
         return await settled(controller, run)
 
     run = controlled(agent_config, scenario)
-    assert (run.state, run.error_code, run.attempt) == (State.ERROR, "heartbeat_lost", MAX_ATTEMPTS)
+    assert (run.state, run.error_code, run.attempt) == (State.ERROR, "heartbeat_lost", MAX_LOST_AGENTS)
+
+
+def test_builds_that_were_done_again_are_no_lost_agents(
+    agent_config: ProjectConfig, outcomes: list[Outcome]
+) -> None:
+    async def scenario(controller: RunController) -> Run:
+        run = await offered(controller)
+        for _ in range(MAX_LOST_AGENTS):
+            begun = await controller.write(controller.registry.begin, run.run_id, None, 9)
+            await controller.desk._take_back(begun)
+            while (await controller.write(controller.registry.run, run.run_id)).state != State.OFFERED:
+                await asyncio.sleep(0.005)
+        outcomes.append(LOST)
+        await claimed(controller, "first")
+        return await settled(controller, run)
+
+    run = controlled(agent_config, scenario)
+    assert (run.state, run.attempt) == (State.OFFERED, MAX_LOST_AGENTS + 1)
+
+
+def test_lost_agents_are_counted_over_a_restart(agent_config: ProjectConfig, outcomes: list[Outcome]) -> None:
+    async def loses_one(controller: RunController) -> Run:
+        await controller.ready()
+        outcomes.append(LOST)
+        if not (waiting := controller.reader.offered("ws")):
+            waiting = [await offered(controller)]
+        await claimed(controller, "lease")
+        return await settled(controller, waiting[0])
+
+    ends = [controlled(agent_config, loses_one).state for _ in range(MAX_LOST_AGENTS)]
+    assert ends == [State.OFFERED] * (MAX_LOST_AGENTS - 1) + [State.ERROR]
 
 
 def test_a_run_that_was_cancelled_meanwhile_is_offered_to_nobody(

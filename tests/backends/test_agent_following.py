@@ -17,7 +17,7 @@ from potato_ray.backends.base import Directive, Job, Outcome
 from potato_ray.backends.mirror_signs import Silence
 from potato_ray.job.folder import write_json
 from potato_ray.job.spec import JobSpec, Limits
-from potato_ray.mirror.folder import MirrorFolder
+from potato_ray.mirror.folder import ClaimNote, MirrorFolder
 from potato_ray.registry.reading import RegistryReader
 
 RESULT = {"event": "result", "metrics": {}, "label_order": [], "n_predictions": 3}
@@ -79,7 +79,7 @@ class Mirror:
         os.utime(self.folder.heartbeat, ns=(0, int((self.now + 1) * 1e9)))
 
     def end(self, body: Mapping[str, Any]) -> None:
-        write_json(self.folder.path / "result.json", dict(body))
+        write_json(self.folder.path / "result.json", {"attempt": 1, **body})
 
     def follow(self, first_seq: int = 0, wall_clock: Callable[[], float] | None = None) -> Outcome:
         job = Job("r", 1, self.folder.path, first_seq)
@@ -132,15 +132,15 @@ def test_an_agent_that_is_silent_is_late_first_and_lost_then(mirror: Mirror) -> 
     assert outcome.message == "No word from the agent on ws for 120 seconds."
     assert 169.0 < mirror.now < 172.0
     assert mirror.told("late", "step")[0] == "no word from the agent on ws for 30 s; lost after 120 s"
-    assert mirror.told("log", "message") == ["The agent on ws is heard again."]
-    assert [note["kind"] for note in mirror.notes[:4]] == ["late", "late", "log", "heard"]
+    assert mirror.told("heard", "message") == ["The agent on ws is heard again."]
+    assert [note["kind"] for note in mirror.notes[:3]] == ["late", "late", "heard"]
 
 
 def test_one_that_may_have_been_late_before_we_followed_is_said_to_be_heard_once(mirror: Mirror) -> None:
     mirror.beats(100)
     mirror.at(90.0, lambda: mirror.end({"exit": None}))
     mirror.follow(first_seq=1)
-    assert mirror.notes == [{"kind": "heard"}]
+    assert mirror.notes == [{"kind": "heard", "message": "The agent on ws is heard again."}]
 
 
 def test_an_agent_that_is_lost_before_its_worker_started_leaves_the_run_to_another(mirror: Mirror) -> None:
@@ -254,6 +254,17 @@ def test_one_that_is_taken_up_again_sends_only_what_is_new_and_knows_the_end(mir
     mirror.end(ENDED_WELL)
     assert mirror.follow(first_seq=2).status == "success"
     assert mirror.events == []
+
+
+@pytest.mark.parametrize(
+    "whose", [{"attempt": 2}, {"lease_sha256": "another"}], ids=["of another attempt", "of another lease"]
+)
+def test_the_end_that_another_agent_told_is_none(mirror: Mirror, whose: dict[str, Any]) -> None:
+    mirror.folder.write_claim(ClaimNote(1, "ours"))
+    mirror.end({**CANCELLED, "lease_sha256": "ours", **whose})
+    mirror.at(5.0, lambda: mirror.end({"exit": None, "lease_sha256": "ours"}))
+    assert mirror.follow().error_code == "killed"
+    assert mirror.now >= 5.0
 
 
 def test_a_stale_sink_lets_go_of_the_run(mirror: Mirror) -> None:

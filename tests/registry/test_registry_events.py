@@ -6,7 +6,7 @@ import pytest
 
 from potato_ray.errors import Conflict
 from potato_ray.registry import State
-from potato_ray.run_log import log_line
+from potato_ray.run_log import log_line, log_lines
 
 
 def said(*names):
@@ -222,6 +222,17 @@ def test_a_step_that_lies_over_the_workers_own_is_taken_off_and_its_progress_sta
     again = registry.run(run.run_id)
     assert (again.step, again.current, again.total) == ("epoch 3 of 9", 3.0, 9.0)
     assert [event["step"] for event in reader.newest_events(run.run_id, ["status"], 1)] == ["epoch 3 of 9"]
+
+
+def test_the_log_has_one_line_when_an_agent_is_late_and_one_when_it_is_heard(registry, run_in, reader):
+    run = run_in(State.RUNNING)
+    registry.record_events(run.run_id, 1, 0, [FITTING])
+    for word in ("no word for 30 s", "no word for 40 s", "no word for 50 s"):
+        registry.put_step_over(run.run_id, 1, word)
+    for _ in range(2):
+        registry.put_step_over(run.run_id, 1, None, "It is heard again.")
+    lines = [line.partition(" ")[2] for line in log_lines(reader.events(run.run_id))]
+    assert lines == ["epoch 3 of 9", "no word for 30 s", "It is heard again."]
 
 
 def test_a_step_that_nobody_has_covered_is_left_alone(registry, run_in, reader):
