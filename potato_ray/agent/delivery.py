@@ -21,6 +21,7 @@ from potato_ray.agent.protocol import GAP
 from potato_ray.agent.relay import Relay
 from potato_ray.agent.settings import Settings
 from potato_ray.agent.stop_request import StopNotice, StopRequest
+from potato_ray.agent.tries import TriesInVain
 from potato_ray.agent.voice import Voice
 
 DELIVERED, DROPPED, LEFT = "delivered", "dropped", "left"
@@ -61,9 +62,7 @@ class Delivery:
         self._began_at = clock()
         self._trouble = ""
         self._said_waiting = False
-        self._in_vain = 0
-        self._in_vain_since = 0.0
-        self._barred = False
+        self._tries = TriesInVain(self._timing.tries_in_vain, clock)
         self._told_twice_at: float | None = None
         self._unanswered: dict[str, Any] | None = None
         self._waits = Patience(
@@ -158,20 +157,10 @@ class Delivery:
         """Learn from a try that failed, which began at `began_at`."""
         if isinstance(failure, Refused):
             self._understand(failure)
-        self._count(failure, began_at)
+        self._tries.count(failure, self._relay.heard_at > began_at)
         if str(failure) != self._trouble and not self._relay.over:
             self._say_trouble(failure)
         self._trouble = str(failure)
-
-    def _count(self, failure: Exception, began_at: float) -> None:
-        """Count a try in vain, should the server be there and yet not take it."""
-        barred = isinstance(failure, Refused) and failure.status in (401, 404)
-        if barred is not self._barred:
-            self._in_vain = 0
-        self._barred = barred
-        if isinstance(failure, Refused) or self._relay.heard_at > began_at:
-            self._in_vain_since = self._in_vain_since if self._in_vain else self._clock()
-            self._in_vain += 1
 
     def _say_trouble(self, failure: Exception) -> None:
         why = str(failure)
@@ -186,7 +175,10 @@ class Delivery:
     def _say_waiting(self) -> None:
         """Say once that the end waits, should the server not be there."""
         if self._relay.missing and not self._said_waiting:
-            self._voice.say(f"the end of the job waits for the server, for up to {self._patience}")
+            self._voice.say(
+                f"the end of the job waits for the server, for up to {self._patience}; an agent that is "
+                "started anew in this folder tells it, too"
+            )
             self._said_waiting = True
 
     def _understand(self, refused: Refused) -> None:
@@ -230,7 +222,7 @@ class Delivery:
         self._progress()
 
     def _progress(self) -> None:
-        self._in_vain = 0
+        self._tries.progress()
         self._waits.success()
 
     def _is_unwanted(self) -> bool:
@@ -268,10 +260,7 @@ class Delivery:
 
     def _is_refused(self) -> bool:
         """Whether a server that is there does not take it, however often it is asked."""
-        refused_for_s = self._clock() - self._in_vain_since
-        # Of a wrong token or address nothing is said of the job: as if the server were away.
-        patience_s = self._patience_s if self._barred else self._held.job.lost_after_s
-        return self._in_vain >= self._timing.tries_in_vain and refused_for_s >= patience_s
+        return self._tries.are_enough(self._patience_s if self._tries.barred else self._held.job.lost_after_s)
 
     def _given_up(self) -> str | None:
         """How the delivery ends where there is no hope; None where there is."""
@@ -283,7 +272,7 @@ class Delivery:
         if self._has_to_leave():
             self._voice.say("the end of this job has not reached the server; the next agent here tells it")
             return LEFT
-        if self._is_refused() and not self._barred and self._predictions_are_due():
+        if self._is_refused() and not self._tries.barred and self._predictions_are_due():
             self._fail(
                 "backend_failed",
                 "The agent could not bring the predictions to the server.",

@@ -238,7 +238,7 @@ class Relay:
     def _missed(self, failure: Exception) -> None:
         refused = isinstance(failure, WrongToken)
         if not self.missing or (refused and not self.token_refused):
-            self._voice.say(f"no good answer from the server, which is told again of the job: {failure}")
+            self._voice.say(f"no good answer from the server; it is told again: {failure}")
         self.missing, self.token_refused = True, refused or self.token_refused
         self.mismatch = failure if isinstance(failure, ProtocolMismatch) else None
         wait_s = self._patience.next_wait_s(getattr(failure, "retry_after_s", None))
