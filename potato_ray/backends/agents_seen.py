@@ -25,9 +25,14 @@ def is_present(last_seen: float, now: float) -> bool:
     return now - last_seen < PRESENT_S
 
 
+def is_here(agent: AgentSeen, now: float) -> bool:
+    """Whether an agent is counted on: it was heard of lately, and has not left."""
+    return not agent.has_left and is_present(agent.last_seen, now)
+
+
 def present(agents: Iterable[AgentSeen], now: float) -> list[AgentSeen]:
-    """Those that were heard of lately, in their order."""
-    return [agent for agent in agents if is_present(agent.last_seen, now)]
+    """Those that are counted on, in their order."""
+    return [agent for agent in agents if is_here(agent, now)]
 
 
 def start_command(name: str, server: str = ADDRESS) -> str:
@@ -57,8 +62,10 @@ def ago(seconds: float) -> str:
 
 
 def doing(agent: AgentSeen, now: float) -> str:
-    """`waiting for a run`, `busy with run 2026…`, or `not heard of any more`."""
-    if not is_present(agent.last_seen, now):
+    """`waiting for a run`, `busy with run 2026…`, `has left`, or `not heard of any more`."""
+    if agent.has_left:
+        return "has left"
+    if not is_here(agent, now):
         return "not heard of any more"
     return f"busy with run {agent.run_id}" if agent.run_id else "waiting for a run"
 

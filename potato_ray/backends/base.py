@@ -120,8 +120,9 @@ class EventSink(Protocol):
     Called at least once a second, with no events when there are none. `notes` are notices of the
     backend itself: {"kind": "step", "step": ...} or {"kind": "log", "level", "message"}; {"kind": "late",
     "step": ...}, a step line that lies over the run's own until {"kind": "heard", "message"}, of which the
-    log gets the message; or {"kind": "ended", "error_code", "message", "evidence", "next_step"} when the run is over while its
-    process is still being stopped; `peak_rss_mb`, in MiB, is there only where it is known by then.
+    log gets the message; or {"kind": "ended", "error_code", "message", "evidence", "next_step"} when the
+    run is over while its process is still being stopped; `peak_rss_mb`, in MiB, is there only where it is
+    known by then.
     """
 
     def __call__(

@@ -41,6 +41,7 @@ class AgentSeen:
     """One agent process: what it said of itself, and when it was last heard of (epoch seconds UTC).
 
     `gpus` are mappings with uuid, name, total_mb and free_mb; `run_id` is the run that it has in hand, or "".
+    `has_left`: it hung up, or sent a result, and asked for nothing more.
     """
 
     backend: str
@@ -53,6 +54,7 @@ class AgentSeen:
     last_seen: float = 0.0
     run_id: str = ""
     first_seen: float = field(default=0.0)
+    has_left: bool = False
 
 
 def put_token(connection: sqlite3.Connection, backend: str, token_sha256: str, now: float) -> None:
@@ -107,10 +109,10 @@ def put_seen(connection: sqlite3.Connection, seen: Sequence[AgentSeen]) -> None:
     """Record agents that were heard of; of one that is known, what it said last."""
     connection.executemany(
         "INSERT INTO potato_ray_agents (backend, agent_id, host, python, version, gpus, workdir, first_seen,"
-        " last_seen, run_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        " last_seen, run_id, has_left) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         " ON CONFLICT (backend, agent_id) DO UPDATE SET host = excluded.host, python = excluded.python,"
         " version = excluded.version, gpus = excluded.gpus, workdir = excluded.workdir,"
-        " last_seen = excluded.last_seen, run_id = excluded.run_id",
+        " last_seen = excluded.last_seen, run_id = excluded.run_id, has_left = excluded.has_left",
         [
             (
                 each.backend,
@@ -123,6 +125,7 @@ def put_seen(connection: sqlite3.Connection, seen: Sequence[AgentSeen]) -> None:
                 each.first_seen or each.last_seen,
                 each.last_seen,
                 each.run_id,
+                int(each.has_left),
             )
             for each in seen
         ],
@@ -151,13 +154,13 @@ def _forget_old(connection: sqlite3.Connection, backend: str) -> None:
 
 
 def agents(connection: sqlite3.Connection, backend: str) -> list[AgentSeen]:
-    """The agents of a backend, the last seen first."""
+    """The agents of a backend, the last seen first; also of a file from before they were known to leave."""
     rows = connection.execute(
-        "SELECT agent_id, host, python, version, gpus, workdir, last_seen, run_id, first_seen"
-        " FROM potato_ray_agents WHERE backend = ? ORDER BY last_seen DESC, agent_id",
-        (backend,),
+        "SELECT * FROM potato_ray_agents WHERE backend = ? ORDER BY last_seen DESC, agent_id", (backend,)
     )
-    return [
-        AgentSeen(backend, row[0], row[1], row[2], row[3], tuple(json.loads(row[4])), *tuple(row)[5:])
-        for row in rows
-    ]
+    return [_agent(dict(row)) for row in rows]
+
+
+def _agent(row: dict[str, Any]) -> AgentSeen:
+    gpus, has_left = tuple(json.loads(row["gpus"])), bool(row.get("has_left", 0))
+    return AgentSeen(**{**row, "gpus": gpus, "has_left": has_left})

@@ -242,6 +242,8 @@ CREATE TABLE potato_ray_agents (
 
 _OFFERS = ("ALTER TABLE potato_ray_runs ADD COLUMN offered_at REAL",)
 
+_LEAVING = ("ALTER TABLE potato_ray_agents ADD COLUMN has_left INTEGER NOT NULL DEFAULT 0",)
+
 JOURNAL_VERSION = 3
 AGENTS_VERSION = 5
 
@@ -252,6 +254,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(4, "runs in the order of their begins and ends", _ORDERS),
     Migration(AGENTS_VERSION, "agents, and where the files of their models lie", _AGENTS),
     Migration(6, "since when a run is on offer", _OFFERS),
+    Migration(7, "agents that have left", _LEAVING),
 )
 
 

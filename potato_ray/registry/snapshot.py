@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from potato_ray.registry import runs, schema
+from potato_ray.registry import agents, runs, schema
 from potato_ray.registry.runs import Run
 from potato_ray.registry.states import ACTIVE, ENDED, State, listed
 
@@ -31,7 +31,7 @@ class Snapshot:
     """Of one moment. `current` holds a slot, `waiting` is queued or on offer; both oldest first.
 
     `heard` tells, for each backend to whose agents a run is on offer, when each of them was last heard of
-    (epoch seconds UTC).
+    (epoch seconds UTC); those that have left are not among them.
     """
 
     current: tuple[Run, ...] = ()
@@ -55,9 +55,8 @@ def _heard(connection: sqlite3.Connection, waiting: Sequence[Run]) -> dict[str, 
     offered = {run.backend: () for run in waiting if run.state is State.OFFERED}
     if not offered or schema.version(connection) < schema.AGENTS_VERSION:
         return dict(offered)
-    statement = "SELECT last_seen FROM potato_ray_agents WHERE backend = ? ORDER BY agent_id"
     return {
-        backend: tuple(float(row[0]) for row in connection.execute(statement, (backend,)))
+        backend: tuple(each.last_seen for each in agents.agents(connection, backend) if not each.has_left)
         for backend in offered
     }
 

@@ -64,6 +64,11 @@ class Door:
         if agent.run_id is None:
             self.sightings.note(agent.backend, said, run_id)
 
+    def may_leave(self, agent: Agent, said: Mapping[str, Any]) -> None:
+        """An agent has hung up, or has ended its job, and may not come back."""
+        if agent.run_id is None:
+            self.sightings.may_leave(agent.backend, said)
+
     def run_of(self, job: AgentJob) -> Run:
         """The row of the run, in a thread. Raises NotFound, Rejected (401) for one of another backend."""
         if job.agent.run_id not in (None, job.run_id):

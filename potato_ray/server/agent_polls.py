@@ -154,6 +154,11 @@ class Polls:
             if self._waiting.get(lease_sha256) is poll:
                 del self._waiting[lease_sha256]
 
+    def has(self, lease_sha256: str, agent: Mapping[str, Any]) -> bool:
+        """Whether this agent waits, with that lease."""
+        poll = self._waiting.get(lease_sha256)
+        return poll is not None and poll.agent.get("id") == agent.get("id")
+
     def close(self) -> None:
         """Answer every poll that the server stops. To be called on the event loop."""
         for poll in self._waiting.values():

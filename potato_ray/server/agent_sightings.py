@@ -16,6 +16,8 @@ LOOK_EVERY_S = 1.0
 """How soon a new agent, or one with another job in hand, is told of."""
 TELL_EVERY_S = 15.0
 """How often it is told that agents are still there."""
+LEAVES_AFTER_S = 10.0
+"""One that hung up, or has sent a result, and does not come back within that has left."""
 MOST = 2000
 """The agents that are remembered between two tellings."""
 
@@ -34,6 +36,7 @@ class Sightings:
         self._look_every_s = look_every_s
         self._seen: dict[tuple[str, str], dict[str, Any]] = {}
         self._known: dict[tuple[str, str], dict[str, Any]] = {}
+        self._leaving: dict[tuple[str, str], tuple[float, dict[str, Any]]] = {}
         self._told_at = float("-inf")
         self._trouble = ""
         self._telling: asyncio.Task[None] | None = None
@@ -41,8 +44,23 @@ class Sightings:
     def note(self, backend: str, agent: Mapping[str, Any], run_id: str = "") -> None:
         """An agent was heard of now. `agent` is what it said of itself at its claim."""
         key = (backend, str(agent.get("id", "")))
+        self._leaving.pop(key, None)
         if len(self._seen) < MOST or key in self._seen:
-            self._seen[key] = {**_fields(agent), "run_id": run_id, "last_seen": self._clock()}
+            self._seen[key] = self._said(agent, run_id)
+        self._begin_to_tell()
+
+    def may_leave(self, backend: str, agent: Mapping[str, Any]) -> None:
+        """An agent has hung up, or has ended its job; unless it comes back soon, it has left."""
+        key = (backend, str(agent.get("id", "")))
+        if len(self._leaving) < MOST or key in self._leaving:
+            self._leaving[key] = self._clock(), self._said(agent, has_left=True)
+        self._begin_to_tell()
+
+    def _said(self, agent: Mapping[str, Any], run_id: str = "", *, has_left: bool = False) -> dict[str, Any]:
+        known = {"run_id": run_id, "last_seen": self._clock(), "has_left": has_left}
+        return {**_fields(agent), **known}
+
+    def _begin_to_tell(self) -> None:
         if self._telling is None or self._telling.done():
             self._telling = asyncio.create_task(self._keep_telling())
 
@@ -53,10 +71,18 @@ class Sightings:
 
     async def _keep_telling(self) -> None:
         """As long as there is something to tell; the next note begins again."""
-        while self._seen and self._controller.phase is not Phase.STOPPING:
+        while (self._seen or self._leaving) and self._controller.phase is not Phase.STOPPING:
             await asyncio.sleep(self._look_every_s)
-            if self._is_due() and self._controller.phase is Phase.READY:
+            self._see_leave()
+            if self._seen and self._is_due() and self._controller.phase is Phase.READY:
                 await self._tell()
+
+    def _see_leave(self) -> None:
+        """Those that have not come back."""
+        for key, (since, said) in list(self._leaving.items()):
+            if not 0 <= self._clock() - since < LEAVES_AFTER_S:
+                del self._leaving[key]
+                self._seen[key] = said
 
     def _is_due(self) -> bool:
         if not 0 <= self._clock() - self._told_at < TELL_EVERY_S:
@@ -90,4 +116,4 @@ def _fields(agent: Mapping[str, Any]) -> dict[str, Any]:
 
 def _lasting(said: Mapping[str, Any]) -> dict[str, Any]:
     """What is told of at once when it changes. A GPU's free memory changes all the time."""
-    return {name: said.get(name) for name in ("host", "python", "version", "workdir", "run_id")}
+    return {name: said.get(name) for name in ("host", "python", "version", "workdir", "run_id", "has_left")}

@@ -19,10 +19,14 @@ RESULT_TAKEN = "Its result has been taken already."
 
 @dataclass(frozen=True)
 class Taken:
-    """The answer to a request about a job, and what its agent said of itself at the claim."""
+    """The answer to a request about a job, and what its agent said of itself at the claim.
+
+    `in_hand`: the agent goes on with the job.
+    """
 
     answer: Mapping[str, Any]
     agent: Mapping[str, Any] = field(default_factory=dict)
+    in_hand: bool = False
 
 
 def take_progress(door: Door, job: AgentJob, raw: bytes) -> Taken:
@@ -34,9 +38,11 @@ def take_progress(door: Door, job: AgentJob, raw: bytes) -> Taken:
         next_seq = mirror.take(report)
         cancel = run.cancelling or mirror.folder.cancel.exists()
         claim = mirror.folder.read_claim()
+        # A report that was under way may come in behind the result.
+        in_hand = not mirror.folder.result.exists()
     grace_s = door.context.config.model_training.grace_seconds
     answer = {"cancel": cancel, "grace_seconds": grace_s, "next_seq": next_seq}
-    return Taken(answer, claim.agent if claim is not None else {})
+    return Taken(answer, claim.agent if claim is not None else {}, in_hand)
 
 
 def take_result(door: Door, job: AgentJob, raw: bytes) -> Taken:

@@ -15,7 +15,7 @@ from potato_ray.backends.agents_seen import (
     doing,
     gpus,
     host,
-    is_present,
+    is_here,
     one_file_commands,
     start_command,
     state,
@@ -104,7 +104,7 @@ def _view(
         name=name,
         is_default=name == config.model_training.backend,
         state=state(seen, now),
-        n_present=sum(is_present(agent.last_seen, now) for agent in seen),
+        n_present=sum(is_here(agent, now) for agent in seen),
         has_token=reader.token_of(name) is not None,
         register=register_command(name),
         start=start_command(name, server),
@@ -116,7 +116,7 @@ def _view(
 
 
 def _row(agent: AgentSeen, now: float) -> AgentRow:
-    here = is_present(agent.last_seen, now)
+    here = is_here(agent, now)
     return AgentRow(
         host=host(agent),
         python=agent.python,
@@ -140,7 +140,7 @@ def agent_bodies(reader: RegistryReader, name: str, now: float) -> list[dict[str
             "gpus": list(_gpus(agent)),
             "first_seen": agent.first_seen,
             "last_seen": agent.last_seen,
-            "present": is_present(agent.last_seen, now),
+            "present": is_here(agent, now),
             "run_id": agent.run_id or None,
         }
         for agent in reader.agents(name)

@@ -54,6 +54,13 @@ def test_agents_are_listed_as_they_were_last_heard_of(registry, reader, clock):
     assert reader.agents("other") == []
 
 
+def test_an_agent_that_has_left_is_back_once_it_asks_again(registry, reader, clock):
+    registry.put_agents_seen([agent("1", clock.now, has_left=True)])
+    assert [each.has_left for each in reader.agents("ws")] == [True]
+    registry.put_agents_seen([agent("1", clock.now + 1)])
+    assert [each.has_left for each in reader.agents("ws")] == [False]
+
+
 def test_a_token_knows_when_it_was_last_used_and_not_what_was_before_it(registry, reader, clock):
     registry.put_token("ws", "a" * 64)
     registry.put_agents_seen([agent("1", clock.now + 5)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Iterator
 from hashlib import sha256
@@ -9,10 +10,11 @@ from typing import Any
 
 import pytest
 from agent_calls import LINES, AgentCalls
-from agent_jobs import AGENT, EXIT, RESULT_EVENT, digest
+from agent_jobs import AGENT, EXIT, LEASE, RESULT_EVENT, digest
 from agent_link import AGENT_BACKENDS, NAME, AgentLink
 from fastapi.testclient import TestClient
 
+from potato_ray.agent.protocol import CLAIM
 from potato_ray.config import ProjectConfig
 from potato_ray.registry.reading import RegistryReader
 from potato_ray.registry.states import State
@@ -275,3 +277,57 @@ def test_a_claim_leaves_the_digest_of_its_lease_alone(served, agent) -> None:
     claim = json.loads(served.link.folder(agent.run_id).claim.read_text())
     assert claim["lease_sha256"] == digest(agent.lease)
     assert claim["agent"]["host"] == AGENT["host"]
+
+
+# --- whether an agent is still there ------------------------------------------------------------------
+
+
+class Heard:
+    """What is noted of agents, in place of the sightings of a door."""
+
+    def __init__(self, served: Served) -> None:
+        self.noted: list[str] = []
+        self.n_leaving = 0
+        served.app.state.agent_door.sightings = self
+
+    def note(self, backend: str, said: Any, run_id: str = "") -> None:
+        self.noted.append(run_id)
+
+    def may_leave(self, backend: str, said: Any) -> None:
+        self.n_leaving += 1
+
+
+def test_a_report_behind_the_result_does_not_put_the_run_into_the_agents_hand_again(served, agent) -> None:
+    heard = Heard(served)
+    agent.progress()
+    agent.finish()
+    agent.progress(1)
+    assert (heard.noted[0], heard.noted[-2:]) == (agent.run_id, ["", ""])
+    assert heard.n_leaving == 2
+
+
+def test_an_agent_that_hangs_up_while_it_waits_may_leave(served) -> None:
+    heard = Heard(served)
+    assert asyncio.run(hung_up(served)) == 204
+    assert (heard.noted, heard.n_leaving) == ([""], 1)
+
+
+async def hung_up(served: Served) -> int:
+    """The status of the answer to a claim whose client hangs up behind its body."""
+    body = json.dumps({"lease": LEASE, "wait_s": 20, "agent": AGENT}).encode()
+    headers = {**served.calls.headers, "Content-Length": str(len(body)), "Host": "testserver"}
+    raw = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+    scope = {"type": "http", "method": "POST", "path": CLAIM, "headers": raw, "query_string": b""}
+    left = [{"type": "http.request", "body": body, "more_body": False}, {"type": "http.disconnect"}]
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        await asyncio.sleep(0)
+        return left.pop(0) if len(left) > 1 else left[0]
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    wire = {"scheme": "http", "http_version": "1.1", "server": ("testserver", 80), "client": ("10.1.2.3", 5)}
+    await asyncio.wait_for(served.app({**scope, **wire}, receive, send), 10)
+    return int(sent[0]["status"])

@@ -168,6 +168,16 @@ def test_an_agent_that_was_not_heard_of_is_gone(lab) -> None:
     assert "<details open>" in agents
 
 
+def test_an_agent_that_has_left_is_not_counted_on(lab) -> None:
+    offered(lab)
+    seen(lab, agent(has_left=True))
+    shown = page(lab)
+    assert "has left" in text(section(shown, "agents-heading"))
+    assert "no agent is polling" in text(section(shown, "now-heading"))
+    (waiting,) = lab.client.get(f"{API}/status").json()["queue"]
+    assert waiting["n_agents"] == 0
+
+
 def test_what_an_agent_says_of_itself_is_no_markup(lab) -> None:
     seen(lab, agent(host="<b>ws</b>", python="<i>", gpus=({"name": "<script>", "free_mb": "<u>"},)))
     agents = section(page(lab), "agents-heading")

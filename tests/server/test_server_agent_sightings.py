@@ -8,7 +8,7 @@ from typing import Any
 from agent_jobs import AGENT
 
 from potato_ray.errors import Conflict
-from potato_ray.server.agent_sightings import TELL_EVERY_S, Sightings
+from potato_ray.server.agent_sightings import LEAVES_AFTER_S, TELL_EVERY_S, Sightings
 from potato_ray.server.context import Phase
 
 
@@ -62,6 +62,7 @@ def test_an_agent_is_told_of_with_all_that_it_said() -> None:
             "gpus": [],
             "run_id": "run-1",
             "last_seen": 1000.0,
+            "has_left": False,
         }
 
     asyncio.run(scenario())
@@ -89,6 +90,35 @@ def test_an_agent_with_another_job_in_hand_is_told_of_soon() -> None:
             scene.sightings.note("workstation", agent(), run_id)
             await scene.settle()
         assert [agents[0]["run_id"] for _, agents in scene.controller.told] == ["", "run-1", ""]
+
+    asyncio.run(scenario())
+
+
+def test_one_that_hangs_up_and_does_not_come_back_has_left() -> None:
+    async def scenario() -> None:
+        scene = Scene()
+        scene.sightings.note("workstation", agent())
+        await scene.settle()
+        scene.sightings.may_leave("workstation", agent())
+        await scene.settle()
+        assert len(scene.controller.told) == 1
+        scene.now += LEAVES_AFTER_S
+        await scene.settle()
+        ((_, (said,)),) = scene.controller.told[1:]
+        assert (said["has_left"], said["last_seen"]) == (True, 1000.0)
+
+    asyncio.run(scenario())
+
+
+def test_one_that_asks_again_soon_has_not_left() -> None:
+    async def scenario() -> None:
+        scene = Scene()
+        for happening in (scene.sightings.note, scene.sightings.may_leave, scene.sightings.note):
+            happening("workstation", agent())
+        await scene.settle()
+        scene.now += TELL_EVERY_S
+        await scene.settle()
+        assert [agents[0]["has_left"] for _, agents in scene.controller.told] == [False]
 
     asyncio.run(scenario())
 

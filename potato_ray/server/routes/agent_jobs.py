@@ -66,7 +66,10 @@ async def claim_job(door: ItsDoor, agent: Speaking, request: Request) -> Respons
             digest_of(agent.token),
         )
     finally:
+        hung_up = gone.done()
         gone.cancel()
+    if job is None and hung_up and not door.polls.has(lease_sha256, claim.agent):
+        door.may_leave(agent, claim.agent)
     if job is None:
         return Response(status_code=204)
     door.note(agent, claim.agent, str(job.get("run_id", "")))
@@ -115,7 +118,7 @@ async def _gone(request: Request) -> None:
 )
 async def report_job_progress(door: ItsDoor, job: Job, request: Request, run_id: RunId) -> Response:
     """Events that are there are passed over; 409 with `next_seq` where some are missing before these."""
-    return await _taken(door, job, take_progress, await whole_body(request, MAX_PROGRESS_BYTES), run_id)
+    return await _taken(door, job, take_progress, await whole_body(request, MAX_PROGRESS_BYTES))
 
 
 @router.post(
@@ -132,14 +135,16 @@ async def report_job_result(door: ItsDoor, job: Job, request: Request, run_id: R
 
 
 async def _taken(
-    door: Door, job: AgentJob, take: Callable[[Door, AgentJob, bytes], Taken], raw: bytes, in_hand: str = ""
+    door: Door, job: AgentJob, take: Callable[[Door, AgentJob, bytes], Taken], raw: bytes
 ) -> Response:
-    """The answer to what was sent of a job; `in_hand` is the run that its agent goes on with."""
+    """The answer to what was sent of a job."""
     try:
         taken = await door.in_thread(take, door, job, raw)
     except EventsMissing as missing:
         body: dict[str, Any] = {**missing.as_dict(), "next_seq": missing.next_seq}
         return answer(409, body)
     if taken.agent:
-        door.note(job.agent, taken.agent, in_hand)
+        door.note(job.agent, taken.agent, job.run_id if taken.in_hand else "")
+    if taken.agent and not taken.in_hand:
+        door.may_leave(job.agent, taken.agent)
     return json_answer(taken.answer)
