@@ -74,8 +74,8 @@ class Served:
 
 @pytest.fixture
 def served(make_config, monkeypatch) -> Any:
-    monkeypatch.setattr("potato_ray.server.agent_claim.MAX_WAIT_S", 0)
     made = Served(make_config(backends=AGENT_BACKENDS, max_concurrent_runs=9))
+    monkeypatch.setattr("potato_ray.server.agent_claim.MAX_WAIT_S", 0)
     yield made
     made.link.close()
 
