@@ -49,6 +49,7 @@ Code = Literal[
     "secret_missing",
     "not_encrypted",
     "long_slurm_time",
+    "short_heartbeat",
     "acknowledge_too_short",
     "acknowledge_unused",
 ]

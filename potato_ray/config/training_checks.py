@@ -14,6 +14,7 @@ from potato_ray.config.spelling import closest, listed
 TRAINING = "model_training"
 LOCAL = "local"
 _LONG_S = 6 * 3600
+_SHORT_S = 10
 _NODE_LOCAL = ("/tmp", "/var/tmp")  # noqa: S108 - the places that are refused
 _BAD_IN_NAME = frozenset("/\\?#%")
 
@@ -108,8 +109,19 @@ def _check_backend(document: Document, name: str) -> None:
             "a backend's name stands in addresses and commands: letters, digits, dot, dash and underscore"
         )
         document.error(path, message, "wrong_value")
+    _check_heartbeat(document, path)
     if document.text(*path, "type") == "slurm":
         _check_slurm(document, path)
+
+
+def _check_heartbeat(document: Document, path: KeyPath) -> None:
+    timeout_s = document.mapping(*path).get("heartbeat_timeout_s")
+    if isinstance(timeout_s, int | float) and not isinstance(timeout_s, bool) and 0 < timeout_s < _SHORT_S:
+        message = (
+            f"{timeout_s:g} is very short: agents report once a second, so a link that falters, or a machine "
+            f"that is busy, for {timeout_s:g} s loses the run; {_SHORT_S:g} or more is sensible"
+        )
+        document.warn((*path, "heartbeat_timeout_s"), message, "short_heartbeat")
 
 
 def _check_slurm(document: Document, path: KeyPath) -> None:

@@ -65,6 +65,15 @@ def test_six_hours_are_not_yet_long(check_training: Validate, time: str, long: b
     assert bool(check_training(slurm(time)).warnings) is long
 
 
+@pytest.mark.parametrize(("timeout_s", "is_short"), [("9.5", True), ("10", False)])
+def test_a_silence_so_short_that_any_link_may_have_it_is_warned_of(
+    check_training: Validate, timeout_s: str, is_short: bool
+) -> None:
+    found = check_training(f"  backends: {{ws: {{type: agent, heartbeat_timeout_s: {timeout_s}}}}}")
+    assert [each.code for each in found.warnings] == (["short_heartbeat"] if is_short else [])
+    assert not found.errors
+
+
 def test_an_acknowledged_warning_no_longer_fails_strict(check: Validate, project: str) -> None:
     entry = "'model_training.backends.cluster.time is'"
     found = check(f"{project}{acknowledging(entry)}model_training:\n{slurm('12:00:00')}")
