@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from potato_ray.backends.agents_seen import ago, doing, gpus, line, present, start_command
+from potato_ray.backends.agents_seen import ago, doing, gpus, is_here, line, present, start_command
 from potato_ray.backends.base import Check, CheckReport
 from potato_ray.registry.agents import AgentSeen, TokenRecord
 
@@ -67,10 +67,36 @@ def _time(epoch_s: float) -> str:
 
 def _agent_checks(agents: Sequence[AgentSeen], now: float) -> list[Check]:
     if not agents:
-        return [Check("agents", ok=True, message="none was ever seen")]
-    lines = [Check("agent", ok=True, message=line(agent, now)) for agent in agents[:SHOWN]]
-    left = len(agents) - SHOWN
-    return [*lines, Check("agents", ok=True, message=f"and {left} seen before")] if left > 0 else lines
+        return [_note("agents", "none was ever seen")]
+    told = folded(agents, now)
+    lines = [_agent_check(agent, n_before, now) for agent, n_before in told[:SHOWN]]
+    left = len(told) - SHOWN
+    return [*lines, _note("agents", f"and {left} seen before")] if left > 0 else lines
+
+
+def folded(agents: Sequence[AgentSeen], now: float) -> list[tuple[AgentSeen, int]]:
+    """Each agent that is there and, of each workdir on a host, the last that was; with how many came before.
+
+    `agents` come with the last seen first, and so does the answer.
+    """
+    by_place: dict[tuple[str, str], list[AgentSeen]] = {}
+    for agent in agents:
+        by_place.setdefault((agent.host, agent.workdir or agent.agent_id), []).append(agent)
+    told: list[tuple[AgentSeen, int]] = []
+    for starts in by_place.values():
+        here = [agent for agent in starts if is_here(agent, now)] or starts[:1]
+        told += [(agent, 0) for agent in here[:-1]] + [(here[-1], len(starts) - len(here))]
+    return sorted(told, key=lambda each: -each[0].last_seen)
+
+
+def _agent_check(agent: AgentSeen, n_before: int, now: float) -> Check:
+    before = f", started {n_before + 1} times in that workdir" if n_before else ""
+    message = f"{line(agent, now)}{before}"
+    return Check("agent", ok=True, message=message) if is_here(agent, now) else _note("agent", message)
+
+
+def _note(name: str, message: str) -> Check:
+    return Check(name, ok=True, message=message, is_note=True)
 
 
 def _facts(agent: AgentSeen, now: float) -> dict[str, Any]:

@@ -16,8 +16,15 @@ PRESENT_S = 120.0
 """More than two long polls, so that an agent that waits for work is never taken for gone."""
 ADDRESS = "http://<this-server>:8000"
 """Stands for a server whose address nobody knows."""
+FILL_IN = "Put the server's address in place of <this-server>."
+"""Said where ADDRESS is: a shell takes it for a redirection."""
 LONGEST = 100
 """The most characters that are shown of anything that an agent said."""
+
+
+def address_on(port: int) -> str:
+    """The same for a server of which the port is known."""
+    return f"http://<this-server>:{port}"
 
 
 def is_present(last_seen: float, now: float) -> bool:

@@ -15,12 +15,16 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True)
 class Check:
-    """One line of a check report; `ok` False means that a run could not start."""
+    """One line of a check report; `ok` False means that a run could not start.
+
+    `is_note`: it tells something on which no start depends.
+    """
 
     name: str
     ok: bool
     message: str
     next_step: str = ""
+    is_note: bool = False
 
 
 @dataclass(frozen=True)

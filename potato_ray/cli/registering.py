@@ -6,14 +6,14 @@ import ipaddress
 import shlex
 import socket
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from potato_ray.agent_tokens import digest_of, new_token, require_agent_backend
-from potato_ray.backends.agents_seen import ADDRESS, one_file_commands, start_command
+from potato_ray.backends.agents_seen import ADDRESS, FILL_IN, one_file_commands, start_command
 from potato_ray.cli.output import out, print_json, say, when
 from potato_ray.cli.run_command import command_project
 from potato_ray.config import load
@@ -22,6 +22,7 @@ from potato_ray.errors import NotFound
 from potato_ray.lock import SERVING, holder
 from potato_ray.registry.agents import TokenRecord
 from potato_ray.registry.reading import RegistryReader
+from potato_ray.registry.states import ACTIVE
 
 
 def run_register(name: str, config: Path, *, as_json: bool, sure: bool = False) -> int:
@@ -31,8 +32,10 @@ def run_register(name: str, config: Path, *, as_json: bool, sure: bool = False) 
     Raises NotFound for an unknown backend, Conflict (not_an_agent_backend) for one of another type.
     """
     loaded = load(config)
-    before = RegistryReader(loaded.registry_path).token_of(name)
-    if before is not None and not sure and _is_terminal() and not _may_replace(name, before):
+    reader = RegistryReader(loaded.registry_path)
+    before = reader.token_of(name)
+    in_hand = [] if before is None else _in_hand(reader, name)
+    if before is not None and not sure and _is_terminal() and not _may_replace(name, before, in_hand):
         say("The token is as it was.")
         return 1
     answer = _registered(loaded, name)
@@ -50,6 +53,8 @@ def run_register(name: str, config: Path, *, as_json: bool, sure: bool = False) 
             out(line)
     if before is not None:
         say(f"Note: this replaced {_known_as(before)}. An agent that has that one is refused from now on.")
+    if in_hand:
+        say(_before_it_is_lost(loaded, name, in_hand))
     for note in notes(seen, loaded):
         say(note)
     return 0
@@ -60,10 +65,25 @@ def _is_terminal() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
-def _may_replace(name: str, before: TokenRecord) -> bool:
-    sys.stderr.write(f"Backend '{name}' has a token: {_known_as(before)}. Replace it? [y/N] ")
+def _may_replace(name: str, before: TokenRecord, in_hand: Sequence[str]) -> bool:
+    runs = f" Its agents have runs in hand: {', '.join(in_hand)}." if in_hand else ""
+    sys.stderr.write(f"Backend '{name}' has a token: {_known_as(before)}.{runs} Replace it? [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _in_hand(reader: RegistryReader, name: str) -> list[str]:
+    """The runs of a backend that agents with its present token have in hand."""
+    return [run.run_id for run in reader.unfinished() if run.backend == name and run.state in ACTIVE]
+
+
+def _before_it_is_lost(config: ProjectConfig, name: str, in_hand: Sequence[str]) -> str:
+    timeout_s = getattr(config.model_training.backends[name], "heartbeat_timeout_s", 0.0)
+    which = f"Run {in_hand[0]} is" if len(in_hand) == 1 else f"Runs {', '.join(in_hand)} are"
+    return (
+        f"Warning: {which} in the hands of an agent with the old token. Write the new one into the file of "
+        f"its --token-file within {timeout_s:.0f} s (heartbeat_timeout_s); otherwise the run is lost."
+    )
 
 
 def _known_as(token: TokenRecord) -> str:
@@ -160,6 +180,8 @@ def token_lines(name: str, token: str, address: str) -> Iterator[str]:
     yield "On the training machine:"
     yield f"export POTATO_TRAINING_TOKEN={token}"
     yield start_command(name, address)
+    if address == ADDRESS:
+        yield FILL_IN
     yield ""
     yield "Where potato-ray is not installed (Python 3.8 or newer and the trainer's packages are enough):"
     yield f"export POTATO_TRAINING_TOKEN={token}"

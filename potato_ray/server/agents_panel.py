@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from starlette.datastructures import URL
+from starlette.requests import Request
 
 from potato_ray.backends.agent_check import register_command
 from potato_ray.backends.agents_seen import (
     ADDRESS,
+    address_on,
     ago,
     doing,
     gpus,
@@ -152,10 +153,13 @@ def _gpus(agent: AgentSeen) -> Iterator[Mapping[str, Any]]:
         yield {name: gpu.get(name) for name in ("uuid", "name", "total_mb", "free_mb")}
 
 
-def address_for_agents(asked: URL) -> str:
+def address_for_agents(request: Request) -> str:
     """The address of this server in commands for other machines, by the one at which a page was asked for.
 
-    One that leads to this machine alone is left for the reader to fill in.
+    One that leads to this machine alone is left for the reader to fill in, all but its port.
     """
-    name = asked.hostname or ""
-    return ADDRESS if not name or is_this_machine(name) else f"{asked.scheme}://{asked.netloc}"
+    asked = request.url
+    if asked.hostname and not is_this_machine(asked.hostname):
+        return f"{asked.scheme}://{asked.netloc}"
+    _, port = request.scope.get("server") or ("", None)
+    return address_on(port) if port else ADDRESS

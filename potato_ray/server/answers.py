@@ -426,6 +426,7 @@ class CheckLine(BaseModel):
     ok: bool
     message: str
     next_step: str
+    is_note: bool = Field(description="It tells something on which no start depends")
 
 
 class CheckBody(BaseModel):

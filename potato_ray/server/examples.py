@@ -209,7 +209,7 @@ CHECK: dict[str, Any] = {
     "type": "local",
     "summary": "local: this machine, CPU",
     "ok": True,
-    "checks": [{"name": "python", "ok": True, "message": "Python 3.12.4", "next_step": ""}],
+    "checks": [{"name": "python", "ok": True, "message": "Python 3.12.4", "next_step": "", "is_note": False}],
     "facts": {"python_version": "3.12.4", "device": "cpu"},
 }
 

@@ -28,6 +28,8 @@ from potato_ray.config import ProjectConfig, load
 from potato_ray.errors import Conflict, NotFound, PotatoRayError
 from potato_ray.lock import SERVING, ProjectLock, holder, holding
 from potato_ray.registry.agents import AgentSeen
+from potato_ray.registry.runs import NewRun
+from potato_ray.registry.states import State
 from potato_ray.registry.store import Registry
 from potato_ray.server.app import create_app
 from potato_ray.server.context import ServerContext
@@ -88,6 +90,7 @@ def test_without_a_server_the_token_and_the_commands_are_printed_to_the_letter(
         f"export POTATO_TRAINING_TOKEN={token}",
         "potato-ray training agent --server http://<this-server>:8000 --backend workstation",
     ]
+    assert lines[5] == "Put the server's address in place of <this-server>."
     assert token.startswith("prt_")
     assert len(token) == 47
 
@@ -139,6 +142,28 @@ def test_at_a_terminal_a_token_is_replaced_by_nobody_who_does_not_say_yes(
     assert said.out == ""
     assert "Backend 'workstation' has a token: the one issued" in said.err
     assert reader_of(lab).backend_of_token(digest_of(token)) == "workstation"
+
+
+def taken(lab: ProjectConfig) -> str:
+    """A run that an agent has in hand."""
+    new = NewRun("sklearn-text", ("sentiment",), ("nominal",), backend="workstation")
+    with Registry(lab.registry_path, lab.annotation_task_name) as registry:
+        run = registry.create_run(new, queue_max=9, allow_queue=True, max_concurrent=1)
+        registry.begin(run.run_id, None, 1)
+        registry.transition(run.run_id, 1, State.RUNNING)
+    return run.run_id
+
+
+def test_the_runs_that_a_new_token_may_cost_are_named_before_and_after(
+    lab: ProjectConfig, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    register(lab, capsys)
+    run_id = taken(lab)
+    answering(monkeypatch, "y\n")
+    _, err = register(lab, capsys)
+    assert f"Its agents have runs in hand: {run_id}. Replace it? [y/N]" in err
+    assert f"Warning: Run {run_id} is in the hands of an agent with the old token." in err
+    assert "--token-file within 120 s (heartbeat_timeout_s)" in err
 
 
 @pytest.mark.parametrize(("answer", "sure"), [("y\n", False), ("Yes\n", False), ("", True)])
@@ -213,6 +238,7 @@ def test_a_server_on_loopback_cannot_be_reached_from_elsewhere_and_that_is_said(
     assert through == ["workstation"]
     assert lines[1] == "prt_from_the_server"
     assert lines[4] == "potato-ray training agent --server http://127.0.0.1:8123 --backend workstation"
+    assert "in place of" not in "".join(lines)
     assert "listens on 127.0.0.1 alone, so an agent on another machine cannot reach it" in err
     assert "--host" in err
     assert "reverse proxy with TLS" in err
@@ -340,6 +366,8 @@ def test_without_an_agent_a_run_could_start_with_a_warning_and_the_command(
     code, said = check(lab, capsys)
     assert code == 0
     assert "last seen never" in said
+    assert "  -  agents: none was ever seen" in said
+    assert "Warning: No server has the project at present, and agents ask a server for work." in said
     assert "Warning: No agent is polling at present, so a run would wait for one." in said
     assert "potato-ray training agent --server http://<this-server>:8000 --backend workstation" in said
 
@@ -349,22 +377,55 @@ def test_the_warning_names_the_server_that_is_there(
 ) -> None:
     seen(lab)
     served.describe(purpose=SERVING, url="http://10.1.2.3:8000", listens_on="10.1.2.3")
-    assert "--server http://10.1.2.3:8000 --backend" in check(lab, capsys)[1]
+    said = check(lab, capsys)[1]
+    assert "--server http://10.1.2.3:8000 --backend" in said
+    assert "No server" not in said
 
 
 def test_agents_are_listed_with_what_they_have_and_do(
-    lab: ProjectConfig, capsys: pytest.CaptureFixture[str]
+    lab: ProjectConfig, served: ProjectLock, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    served.describe(purpose=SERVING, url="http://10.1.2.3:8000", listens_on="10.1.2.3")
     busy = agent(agent_id="a2", host="ws2", gpus=(), run_id="r7")
     gone = agent(agent_id="a3", host="ws3", last_seen=time.time() - 7200)
     seen(lab, agent(), busy, gone)
     code, said = check(lab, capsys)
     assert code == 0
     card = "NVIDIA A100 (39000 of 40960 MB free)"
-    assert f"ws1, Python 3.8.18, {card}, seen just now, waiting for a run" in said
+    assert f"ok  agent: ws1, Python 3.8.18, {card}, seen just now, waiting for a run" in said
     assert "ws2, Python 3.8.18, no GPU, seen just now, busy with run r7" in said
-    assert f"ws3, Python 3.8.18, {card}, seen 2 h ago, not heard of any more" in said
+    assert f" -  agent: ws3, Python 3.8.18, {card}, seen 2 h ago, not heard of any more" in said
     assert "Warning" not in said
+
+
+def test_several_starts_in_one_workdir_are_one_agent(
+    lab: ProjectConfig, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = [
+        agent(agent_id=f"b{n}", workdir="/w", last_seen=time.time() - 3600 * (n + 1), gpus=())
+        for n in range(4)
+    ]
+    elsewhere = agent(agent_id="c", workdir="/other", last_seen=time.time() - 86400 * 3, gpus=())
+    seen(lab, *before, elsewhere)
+    _, said = check(lab, capsys)
+    assert said.count("agent: ws1") == 2
+    assert "seen 60 min ago, not heard of any more, started 4 times in that workdir" in said
+
+
+def test_all_agents_that_are_there_are_listed_wherever_they_work(
+    lab: ProjectConfig, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen(lab, *(agent(agent_id=f"a{n}", workdir="/w", gpus=()) for n in range(2)))
+    assert check(lab, capsys)[1].count("waiting for a run") == 2
+
+
+def test_with_agents_that_have_left_alone_the_check_warns(
+    lab: ProjectConfig, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen(lab, agent(has_left=True))
+    code, said = check(lab, capsys)
+    assert (code, "has left" in said) == (0, True)
+    assert "Warning: No agent is polling at present" in said
 
 
 def test_what_an_agent_says_of_itself_writes_nothing_of_its_own_into_the_terminal(
@@ -376,7 +437,10 @@ def test_what_an_agent_says_of_itself_writes_nothing_of_its_own_into_the_termina
     assert "?[2Jws?  ok  token, Python 3.8.18, A?100, seen" in said
 
 
-def test_json_tells_all_agents(lab: ProjectConfig, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_tells_all_agents(
+    lab: ProjectConfig, served: ProjectLock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    served.describe(purpose=SERVING, url="http://10.1.2.3:8000", listens_on="10.1.2.3")
     seen(lab, agent())
     run_check("workstation", lab.path, as_json=True)
     body = json.loads(capsys.readouterr().out)

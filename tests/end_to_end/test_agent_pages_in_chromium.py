@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from browser import NARROW, WIDE, Site, chromium, press_start, tab_to, violations
@@ -155,7 +156,8 @@ def test_a_run_on_offer_counts_its_wait_and_asks_for_an_agent_until_one_is_there
     expect(row.locator('[data-part="status"]')).to_have_text("waiting for an agent")
     wait, start = row.locator('[data-part="wait"]'), row.locator('[data-part="start"]')
     expect(wait).to_contain_text("no agent is polling. On the training machine:")
-    expect(start).to_have_text("potato-ray training agent --server http://<this-server>:8000 --backend lab")
+    server = f"http://<this-server>:{urlsplit(site.url).port}"
+    expect(start).to_have_text(f"potato-ray training agent --server {server} --backend lab")
     expect(wait).to_contain_text("for 2 s", timeout=6_000)
     seen(site, agent())
     expect(wait).not_to_contain_text("no agent is polling")

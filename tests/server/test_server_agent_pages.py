@@ -143,9 +143,10 @@ def test_with_a_token_nobody_is_told_to_register(lab) -> None:
 
 
 def test_on_this_machine_alone_the_address_is_left_to_fill_in(lab) -> None:
-    here = TestClient(lab.app, base_url="http://127.0.0.1:8000", headers=lab.client.headers)
+    here = TestClient(lab.app, base_url="http://127.0.0.1:8123", headers=lab.client.headers)
     agents = text(section(page(lab, client=here), "agents-heading"))
-    assert "--server http://<this-server>:8000 --backend lab" in agents
+    assert "--server http://<this-server>:8123 --backend lab" in agents
+    assert "Put the server's address in place of <this-server>" in agents
 
 
 def test_agents_are_in_a_table_with_what_they_have_and_do(lab) -> None:

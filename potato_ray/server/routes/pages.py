@@ -55,7 +55,7 @@ def training_page(
     """The form, what is going on, and the runs; `status` and `trainer` choose among the runs."""
     config, reader, at = context.config, context.reader, time.time()
     runs = reader.runs(limit + 1, status or None, trainer or None)
-    agents = agent_backends(config, reader, at, address_for_agents(request.url))
+    agents = agent_backends(config, reader, at, address_for_agents(request))
     backends = backends_body(config, reader, at)["backends"]
     return page(
         "training.html",

@@ -41,5 +41,5 @@ def show_run(context: Context, request: Request, run_id: str) -> Response:
 
 def _agents(context: ServerContext, request: Request, run: Run) -> AgentPanel | None:
     """The agents that may take a run; None where it is for none."""
-    address = address_for_agents(request.url)
+    address = address_for_agents(request)
     return agent_backend(context.config, context.reader, run.backend, time.time(), address)

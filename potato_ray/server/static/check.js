@@ -50,8 +50,13 @@ function reportOf(report) {
 
 /** @param {any} check */
 function lineOf(check) {
-  const mark = piece("span", { class: check.ok ? "check-ok" : "check-bad", "aria-hidden": "true" }, check.ok ? "✓ " : "✕ ");
-  const word = piece("span", { class: "visually-hidden" }, check.ok ? "Good: " : "Not good: ");
+  const [look, sign, spoken] = check.is_note
+    ? ["soft", "– ", ""]
+    : check.ok
+      ? ["check-ok", "✓ ", "Good: "]
+      : ["check-bad", "✕ ", "Not good: "];
+  const mark = piece("span", { class: look, "aria-hidden": "true" }, sign);
+  const word = piece("span", { class: "visually-hidden" }, spoken);
   const next = check.ok || !check.next_step ? [] : [` ${check.next_step}`];
   return piece("li", {}, mark, word, `${check.name}: ${check.message}`, ...next);
 }
