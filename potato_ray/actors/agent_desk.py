@@ -102,7 +102,7 @@ class AgentDesk:
         offer = (run.run_id, run.offered_at)
         waited = self._times.of(offer)
         if waited is None:
-            waited = Waited(self._waited_before(run, timeout_s))
+            waited = await asyncio.to_thread(self._waited_before, run, timeout_s)
             self._times.add(offer, waited)
         if waited.free_s >= timeout_s:
             await self._expire(run, timeout_s, waited)
@@ -110,13 +110,17 @@ class AgentDesk:
     def _look(self) -> None:
         self._times.look(is_free=self.controller.has_free_slot)
 
-    def _waited_before(self, run: Run, timeout_s: float) -> float:
-        """How long a run has waited when we come to know of it.
+    def _waited_before(self, run: Run, timeout_s: float) -> Waited:
+        """How long a run has waited when we come to know of it, in a thread.
 
         Agents were away while the server was, and are given a moment to come back.
         """
-        waited_s = 0.0 if run.offered_at is None else max(0.0, self._wall_clock() - run.offered_at)
-        return min(waited_s, max(0.0, timeout_s - COME_BACK_S))
+        if run.offered_at is None:
+            return Waited()
+        now, slots = self._wall_clock(), self.controller.config.model_training.max_concurrent_runs
+        full_s = self.controller.reader.slots_full_s(slots, run.offered_at, now)
+        free_s = max(0.0, now - run.offered_at - full_s)
+        return Waited(min(free_s, max(0.0, timeout_s - COME_BACK_S)), full_s)
 
     async def _expire(self, run: Run, timeout_s: float, waited: Waited) -> None:
         agents = await asyncio.to_thread(self.controller.reader.agents, run.backend)

@@ -22,6 +22,7 @@ from potato_ray.registry import (
     events,
     items,
     journal,
+    occupancy,
     potato_tables,
     prelabels,
     queue,
@@ -149,6 +150,12 @@ class RegistryReader:
     def offered(self, backend: str) -> list[Run]:
         """The runs that wait for an agent of a backend, oldest first."""
         return [run for run in self._runs("r.state = 'offered'") if run.backend == backend]
+
+    def slots_full_s(self, slots: int, since: float, until: float) -> float:
+        """For how many seconds between two times (epoch seconds) runs have held so many slots."""
+        with self._open() as connection:
+            spans = occupancy.spans_between(connection, since, until) if connection else []
+        return occupancy.full_s(spans, slots, since, until)
 
     # Agents
 

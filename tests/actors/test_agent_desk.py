@@ -271,6 +271,16 @@ def test_a_run_that_nobody_can_plan_does_not_hold_up_those_behind_it(
     controlled(config, scenario)
 
 
+@pytest.mark.parametrize(("waits_s", "state"), [(799.0, State.OFFERED), (801.0, State.ERROR)])
+def test_time_in_which_the_slots_were_full_counts_no_more_after_a_restart(
+    config: ProjectConfig, monkeypatch: pytest.MonkeyPatch, waits_s: float, state: State
+) -> None:
+    run = left_on_offer(config, 1000.0)
+    held = (run.offered_at or 0.0) + 100.0, (run.offered_at or 0.0) + 500.0
+    monkeypatch.setattr("potato_ray.registry.occupancy.spans_between", lambda *given: [held])
+    assert after_a_restart(config, monkeypatch, run, 600.0, waits_s) == state
+
+
 # --- what an offer waits for ---------------------------------------------------------------------------
 
 
