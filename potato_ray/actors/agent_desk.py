@@ -136,7 +136,7 @@ class AgentDesk:
             evidence=last,
             next_step=f"Start an agent there, or raise queue_timeout_s of backend {run.backend}.",
         )
-        trouble = self._troubles.pop(run.run_id, "")
+        trouble = self._troubles.get(run.run_id, "")
         if trouble:
             error = PotatoRayError(
                 f"The run could not be given to an agent on {run.backend} for {timeout_s:g} seconds.",

@@ -8,7 +8,7 @@ from typing import Any
 
 from starlette.requests import Request
 
-from potato_ray.backends.agent_check import register_command
+from potato_ray.backends.agent_check import folded, register_command
 from potato_ray.backends.agents_seen import (
     ADDRESS,
     address_on,
@@ -101,6 +101,7 @@ def _view(
     config: ProjectConfig, name: str, settings: AgentBackend, reader: RegistryReader, now: float, server: str
 ) -> AgentPanel:
     seen = reader.agents(name)
+    told = [agent for agent, _ in folded(seen, now)]
     return AgentPanel(
         name=name,
         is_default=name == config.model_training.backend,
@@ -111,8 +112,8 @@ def _view(
         start=start_command(name, server),
         one_file=one_file_commands(name, server),
         gives_up=duration(settings.queue_timeout_s),
-        rows=tuple(_row(agent, now) for agent in seen[:SHOWN]),
-        left_out=max(0, len(seen) - SHOWN),
+        rows=tuple(_row(agent, now) for agent in told[:SHOWN]),
+        left_out=max(0, len(told) - SHOWN),
     )
 
 

@@ -186,6 +186,14 @@ def test_what_an_agent_says_of_itself_is_no_markup(lab) -> None:
     assert "&lt;b&gt;ws&lt;/b&gt;" in agents
 
 
+def test_several_starts_in_one_workdir_are_one_agent_of_the_table(lab) -> None:
+    now = time.time()
+    seen(lab, *(agent(agent_id=f"a{n}", workdir="/w", last_seen=now - 300 * n) for n in range(4)))
+    agents = section(page(lab), "agents-heading")
+    assert agents.count('<th scope="row"') == 1
+    assert "waiting for a run" in text(agents)
+
+
 def test_of_many_agents_the_last_seen_are_shown(lab) -> None:
     now = time.time()
     seen(lab, *(agent(agent_id=f"a{n}", host=f"ws{n}", last_seen=now - n) for n in range(SHOWN + 5)))
