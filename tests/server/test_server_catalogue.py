@@ -98,7 +98,9 @@ def test_a_check_answers_the_report(serve, monkeypatch) -> None:
     monkeypatch.setattr(catalogue, "make_backend", lambda name, config: Fake(lambda: report))
     body = serve().client.post(f"{API}/backends/local/check").json()
     assert (body["ok"], body["summary"]) == (True, "local: this machine")
-    assert body["checks"] == [{"name": "python", "ok": True, "message": "Python 3.11", "next_step": ""}]
+    assert body["checks"] == [
+        {"name": "python", "ok": True, "message": "Python 3.11", "next_step": "", "is_note": False}
+    ]
 
 
 def test_the_check_of_an_unknown_backend_is_answered_with_404(serve) -> None:
