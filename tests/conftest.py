@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -33,3 +34,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
+
+
+JOBS = ("tests/agent/", "tests/backends/", "tests/host/", "tests/job/")
+"""Tests that give jobs the same names over and over, and end the processes of a job by its name."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Share out tests by module; those of JOBS stay in one process, or they would end each other's jobs."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByModule(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return "jobs" if nodeid.startswith(JOBS) else str(super()._split_scope(nodeid))
+
+    return ByModule(config, log)
