@@ -89,7 +89,7 @@ class LiveLink:
                 raise
             except Exception as failure:
                 # Ray fails in many ways when its processes are gone; else it is a fault of ours.
-                if self.phase is Phase.READY:
+                if self.phase is Phase.READY and not _is_of_ray(failure):
                     raise
                 logger.warning("the command '%s' met %s", method, type(failure).__name__)
                 sent_to = "Ray"
@@ -139,6 +139,17 @@ class LiveLink:
         self.enter(Phase.STOPPING)
         self._answers_until = min(self._answers_until, time.monotonic() + ANSWER_WITHIN_S)
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _is_of_ray(failure: Exception) -> bool:
+    """Whether Ray itself failed, which nobody may have noticed yet; what it only hands on is not its own."""
+    if any(kind.__name__ == "RayTaskError" for kind in type(failure).__mro__):
+        return False
+    frames, traceback = [], failure.__traceback__
+    while traceback is not None:
+        frames.append(str(traceback.tb_frame.f_globals.get("__name__", "")))
+        traceback = traceback.tb_next
+    return any(name.partition(".")[0] == "ray" for name in frames)
 
 
 def _may_wait(method: str, deadline: float) -> bool:

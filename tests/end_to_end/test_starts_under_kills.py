@@ -97,6 +97,7 @@ class Client(threading.Thread):
         self.acknowledged: dict[int, str] = {}
         self.sent = 0
         self.trouble: list[str] = []
+        self._house = house
         self._url = f"{house.url}{API}/runs"
         self._headers = house.living().headers()
         self._chance = chance
@@ -128,7 +129,8 @@ class Client(threading.Thread):
         except httpx.HTTPError:
             return None
         if answer.status_code not in (200, 202, 503):
-            self.trouble.append(answer.text)
+            said = "".join(server.said[-4000:] for server in self._house.servers)
+            self.trouble.append(f"{answer.status_code} {answer.text}: {said}")
         return str(answer.json()["run_id"]) if answer.is_success else None
 
 

@@ -159,6 +159,31 @@ def test_an_unexpected_error_of_a_living_controller_is_not_repeated() -> None:
     assert len(caller.asked) == 1
 
 
+class OfRay(Caller):
+    """Its failures come out of Ray's own code, as seen by their tracebacks."""
+
+    def call(self, method: str, *args: Any, timeout_s: float = 30.0) -> Any:
+        names = {"__name__": "ray._private.worker", "answer": super().call}
+        exec("def get(*args): return answer(*args)", names)  # noqa: S102 - a module's name is needed
+        return names["get"](method, *args)
+
+
+def test_a_failure_inside_ray_that_nobody_has_noticed_yet_is_ridden_out() -> None:
+    link, _ = linked("never")
+    link._caller = OfRay(RuntimeError("the raylet is gone"), "done")
+    assert asyncio.run(link.command("start", REQUEST)) == "done"
+
+
+def test_what_ray_only_hands_on_is_raised() -> None:
+    class RayTaskError(RuntimeError):
+        pass
+
+    link, _ = linked("never")
+    link._caller = OfRay(RayTaskError("a fault in the controller"))
+    with pytest.raises(RayTaskError):
+        asyncio.run(link.command("start", REQUEST))
+
+
 def test_a_failure_of_ray_that_is_going_is_ridden_out() -> None:
     link, _ = linked("done")
 
