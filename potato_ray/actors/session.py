@@ -192,6 +192,9 @@ def call(controller: Any, method: str, *args: Any, timeout_s: float) -> Any:
             if isinstance(error.cause, PotatoRayError):
                 raise error.cause from None
             raise
+        except SystemExit:
+            # Ray says so to whoever asks it while its own processes end; nobody of ours has asked for an end.
+            raise _unanswered(method, "Ray was ending") from None
         except ray.exceptions.RayError as error:
             # Of many kinds where Ray's own processes are going, which nobody may have noticed yet.
             if method not in REPEATED or time.monotonic() > deadline:

@@ -41,7 +41,7 @@ def answering(monkeypatch: pytest.MonkeyPatch, *answers: Any) -> None:
 
     def get(reference: object, timeout: float) -> Any:
         answer = left.pop(0) if len(left) > 1 else left[0]
-        if isinstance(answer, Exception):
+        if isinstance(answer, BaseException):
             raise answer
         return answer
 
@@ -97,3 +97,10 @@ def test_a_holder_that_cannot_be_reached_is_said(
         session.reach(config)
     assert unreachable.value.code == "project_in_use"
     assert str(failure) in unreachable.value.evidence
+
+
+def test_an_exit_that_ray_demands_is_a_command_without_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    answering(monkeypatch, SystemExit(0))
+    with pytest.raises(Conflict, match="Ray was ending") as unanswered:
+        session.call(Controller(), "start", timeout_s=5.0)
+    assert unanswered.value.code == "controller_restarting"
