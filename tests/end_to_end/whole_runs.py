@@ -23,7 +23,7 @@ from potato_ray.starting import StartRequest
 MakeProject = Callable[..., ProjectConfig]
 OpenSession = Callable[[ProjectConfig], Session]
 DEADLINE_S = 90.0
-"""A library that was installed a moment ago takes its time at the first import, beside other tests above all."""
+"""A library that was installed a moment ago takes its time at the first import, beside other tests too."""
 PROJECTS = Path(__file__).parent.parent / "projects"
 
 
