@@ -9,6 +9,7 @@ from pathlib import Path
 import fake_nvidia_smi
 import pytest
 from host_talk import NAME
+from parts import missing
 
 from potato_ray.host import facts
 from potato_ray.shipping.host_program import host_input, host_script
@@ -100,7 +101,7 @@ def test_a_python_in_the_home_is_found_by_its_tilde(one_host) -> None:
 def test_a_python_that_is_too_old_is_told_of_in_words(one_host, version) -> None:
     found = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
     if not found:
-        pytest.skip(f"there is no Python {version} here")
+        missing(f"there is no Python {version} here")
     talk = one_host.ask("probe", python=str(found[0]))
     talk.send(bytes(200_000))
     error = talk.line()["error"]
