@@ -32,7 +32,7 @@ from potato_ray.actors.granting import Granting
 from potato_ray.actors.handing_over import clear_after_ends
 from potato_ray.actors.notifying import Notifier, page_of
 from potato_ray.actors.reconciling import Reconciling
-from potato_ray.actors.way import RunWay
+from potato_ray.actors.way import RunWay, is_plain
 from potato_ray.backends.base import Backend, Directive, Placement
 from potato_ray.backends.grants import Grant
 from potato_ray.backends.making import lost_after_s, make_backend
@@ -195,13 +195,16 @@ class RunController:
             return asdict(Directive(stale=True))
         # A batch that is sent again may overlap with its first sending.
         async with way.listening:
+            # What is said with a worker's first words was said of its start; its own step stays on top.
+            before = [note for note in notes if first_seq == 0 and is_plain(note)]
+            await way.heard((), before)
             if events:
                 stale: bool = await self.write_surely(
                     self.registry.record_events, run_id, attempt, first_seq, list(events)
                 )
                 if stale:
                     return asdict(Directive(stale=True))
-            await way.heard(events, notes)
+            await way.heard(events, [note for note in notes if note not in before])
         return asdict(Directive(cancel=way.cancelled, grace_s=self.config.model_training.grace_seconds))
 
     async def note_progress(self, run_id: str, attempt: int, step: str, current: int, total: int) -> None:

@@ -431,6 +431,11 @@ class RunWay:
         )
 
 
+def is_plain(note: Mapping[str, Any]) -> bool:
+    """Whether a backend's note is a step or a line of the log, and moves nothing else."""
+    return note.get("kind") in ("step", "log")
+
+
 def goes_to_an_agent(controller: RunController, run: Run) -> bool:
     """Whether an agent trains: one that asks for work, or one that is started for this run."""
     return controller.desk.serves(run.backend) or starts_agents(controller.config, run.backend)

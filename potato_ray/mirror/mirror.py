@@ -107,9 +107,14 @@ class Mirror:
         self.folder.beat(report.alive)
         if report.alive or fresh:
             self.folder.note_start(self._clock())
+        # What is said with a worker's first words was said of its start: who reads sees it with them.
+        opening = known == 0
+        if opening:
+            self._note(report)
         if fresh:
             self._append(fresh)
-        self._note(report)
+        if not opening:
+            self._note(report)
         return self._events.count
 
     def _append(self, fresh: tuple[bytes, ...]) -> None:

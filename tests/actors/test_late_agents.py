@@ -1,4 +1,4 @@
-"""The step line of a run whose agent is late: what the worker does comes back with the agent."""
+"""The step line of a run that an agent works for: what the agent says, and what its worker does."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def ways_that_wait(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def at_work(controller: RunController) -> str:
-    """A run whose worker fits."""
+    """A run whose worker has been started."""
     await controller.ready()
     await controller.hold_queue()
     registry = controller.registry
@@ -35,13 +35,13 @@ async def at_work(controller: RunController) -> str:
     )
     await controller.write(registry.begin, made.run_id, None, 9)
     controller.follow(await controller.write(registry.transition, made.run_id, 1, State.RUNNING), None)
-    await controller.record_events(made.run_id, 1, 0, [FITTING], [])
     return str(made.run_id)
 
 
 def test_the_workers_step_comes_back_with_its_agent(config: ProjectConfig) -> None:
     async def scenario(controller: RunController) -> list[str]:
         run_id = await at_work(controller)
+        await controller.record_events(run_id, 1, 0, [FITTING], [])
         notes: list[list[Mapping[str, Any]]] = [
             [{"kind": "late", "step": "no word from the agent on ws for 30 s; lost after 120 s"}],
             [{"kind": "heard", "message": "heard again"}],
@@ -54,3 +54,17 @@ def test_the_workers_step_comes_back_with_its_agent(config: ProjectConfig) -> No
 
     late = "no word from the agent on ws for 30 s; lost after 120 s"
     assert controlled(config, scenario) == [late, "epoch 3 of 9"]
+
+
+@pytest.mark.parametrize(("first_seq", "shown"), [(0, "epoch 3 of 9"), (1, "starting the worker")])
+def test_what_is_said_with_the_workers_first_words_does_not_hide_them(
+    config: ProjectConfig, first_seq: int, shown: str
+) -> None:
+    async def scenario(controller: RunController) -> str:
+        run_id = await at_work(controller)
+        await controller.record_events(run_id, 1, 0, [FITTING] * first_seq, [])
+        note = {"kind": "step", "step": "starting the worker"}
+        await controller.record_events(run_id, 1, first_seq, [FITTING], [note])
+        return str((await controller.write(controller.registry.run, run_id)).step)
+
+    assert controlled(config, scenario) == shown

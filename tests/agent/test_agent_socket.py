@@ -55,13 +55,23 @@ class Behind:
             except OSError:
                 break
             held.append(connection)
-            self.seen.append(connection.recv(65536))
+            self.seen.append(whole_request(connection))
             if self._answer is not None:
                 connection.sendall(self._answer)
             if self._answer == CUT:
                 connection.close()
         for each in held:
             each.close()
+
+
+def whole_request(connection: socket.socket) -> bytes:
+    """Head and body, which may come apart: who hangs up between the two is told of a broken pipe."""
+    with connection.makefile("rb") as file:
+        head = b""
+        while not head.endswith(b"\r\n\r\n") and (line := file.readline()):
+            head += line
+        length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
+        return head + file.read(int(length.partition(b":")[2]))
 
 
 def claim(path: str, **limits: float) -> object:

@@ -13,6 +13,7 @@ from agent_jobs import EXIT, LEASE, RESULT_EVENT, claimed, digest
 from potato_ray.errors import Conflict
 from potato_ray.job.follow import Follower
 from potato_ray.mirror import mirror as subject
+from potato_ray.mirror.durable import Lines
 from potato_ray.mirror.folder import MirrorFolder
 from potato_ray.mirror.mirror import Holder, Mirror, mirror_of
 from potato_ray.mirror.reading import Failure, Result, progress_of, result_of
@@ -58,6 +59,23 @@ def test_events_that_are_sent_again_are_kept_once(folder) -> None:
     assert send(mirror, 0, 1, 2) == 2
     assert send(mirror, 1, 2, 3) == 3
     assert values(folder) == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("first_seq", "order"), [(0, ["notes.jsonl", "events.jsonl"]), (1, ["events.jsonl", "notes.jsonl"])]
+)
+def test_what_is_said_of_a_workers_start_is_there_before_its_first_words(
+    folder, monkeypatch, first_seq, order
+) -> None:
+    mirror = Mirror(folder)
+    send(mirror, 0, *range(first_seq))
+    written: list[str] = []
+    append = Lines.append
+    monkeypatch.setattr(
+        Lines, "append", lambda lines, new: (written.append(lines.path.name), append(lines, new))
+    )
+    send(mirror, first_seq, 7, notes=[{"kind": "step", "step": "starting the worker"}])
+    assert written == order
 
 
 def test_the_first_word_of_a_worker_says_since_when_it_works(folder) -> None:

@@ -61,10 +61,15 @@ class Scene(Study):
     def wait_for(self, run_id: str, true_of: Callable[[Run], bool]) -> Run:
         deadline = time.monotonic() + DEADLINE_S
         while not true_of(run := self.reader.run(run_id)):
-            assert not run.ended, f"ended as {run.state}: {run.error_code} {run.error} {self.said}"
-            assert time.monotonic() < deadline, f"still {run.status} ({run.step}): {self.said}"
+            assert not run.ended, f"ended as {run.state}: {run.error} {self.told(run_id)}"
+            assert time.monotonic() < deadline, f"still {run.status} ({run.step}): {self.told(run_id)}"
             time.sleep(0.02)
         return run
+
+    def told(self, run_id: str) -> str:
+        """What is known of a run that did not go as it should."""
+        events = "\n".join(map(str, self.reader.events(run_id, limit=1_000)))
+        return f"{self.said}\n{events}"
 
     @property
     def said(self) -> str:
