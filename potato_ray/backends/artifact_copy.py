@@ -19,7 +19,7 @@ from typing import Any, Final, Protocol
 
 from potato_ray.agent.member_names import shown
 from potato_ray.backends.artifact_list import MB, Announced, ArtifactList, HostError, read_list
-from potato_ray.backends.artifact_target import target_in
+from potato_ray.backends.artifact_target import target_below, target_in
 from potato_ray.errors import FULL, PotatoRayError
 from potato_ray.host.artifacts import key_of
 from potato_ray.ssh.failures import SshTimeout
@@ -81,7 +81,7 @@ class ArtifactCopy:
     told: Told = _unheard
     stall_s: float = STALL_S
     _early: bytearray = field(default_factory=bytearray, init=False)
-    _made: set[Path] = field(default_factory=set, init=False)
+    _made: set[str] = field(default_factory=set, init=False)
 
     def have(self) -> dict[str, int]:
         """Bytes of what is here of each file, whole or in part, by key_of its path. Raises OSError."""
@@ -115,8 +115,6 @@ class ArtifactCopy:
             self._receive_file(stream, file, done, of_bytes)
             done += file.n_bytes
         shutil.rmtree(self.folder / PARTS, ignore_errors=True)
-        # Once, before they are removed over there: for each of thousands of small files it would take long.
-        os.sync()
         return Copied(len(announced.files), of_bytes, announced.left, announced.skipped)
 
     def _list(self, stream: ByteStream) -> ArtifactList:
@@ -141,24 +139,28 @@ class ArtifactCopy:
         if file.offset and not part.exists() and target.is_file():
             target.replace(part)  # of an earlier copy: it has to match the digest as well
         digest = hashlib.sha256()
-        with os.fdopen(self._open(part, file, digest), "wb", 0) as handle:
+        descriptor = self._open(part, file, digest)
+        try:
             here = file.offset
             while here < file.n_bytes:
                 piece = self._some(stream, min(_CHUNK_BYTES, file.n_bytes - here), file.path)
-                _write(handle.fileno(), piece)
+                _write(descriptor, piece)
                 digest.update(piece)
                 here += len(piece)
                 self.told(done + here, of_bytes)
+        finally:
+            os.close(descriptor)
         self._check_digest(self._line(stream, 64, file.path), digest.hexdigest(), file.path, part)
-        if target.parent not in self._made:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            self._made.add(target.parent)
         part.replace(target)
 
     def _target(self, path: str) -> Path:
         """Where a file goes; refuses a way through something that is no folder, as a link is none."""
+        above = path.rpartition("/")[0]
         try:
-            return target_in(self.folder, path)
+            if above not in self._made:
+                target_in(self.folder, path).parent.mkdir(parents=True, exist_ok=True)
+                self._made.add(above)
+            return target_below(self.folder / above, path)
         except ValueError as failure:
             raise self._refused(str(failure)) from None
 
@@ -166,10 +168,12 @@ class ArtifactCopy:
         """A descriptor at the file's offset; `digest` has taken in what is before it."""
         descriptor = os.open(part, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
         try:
-            if os.fstat(descriptor).st_size < file.offset:
+            here = os.fstat(descriptor).st_size
+            if here < file.offset:
                 raise self._refused(f"it would go on with {shown(file.path)} behind what is here of it")
-            os.ftruncate(descriptor, file.offset)
-            while chunk := os.read(descriptor, _CHUNK_BYTES):
+            if here > file.offset:
+                os.ftruncate(descriptor, file.offset)
+            while file.offset and (chunk := os.read(descriptor, _CHUNK_BYTES)):
                 digest.update(chunk)
         except BaseException:
             os.close(descriptor)
@@ -197,8 +201,12 @@ class ArtifactCopy:
         return line
 
     def _some(self, stream: ByteStream, most: int, what: str) -> bytes:
+        """At least one byte. Of small files many come with one read."""
         if not self._early:
-            return self._read(stream, most, what)
+            piece = self._read(stream, _CHUNK_BYTES, what)
+            if len(piece) <= most:
+                return piece
+            self._early += piece
         taken = bytes(self._early[:most])
         del self._early[:most]
         return taken

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
+import os
 import shlex
 from collections.abc import Mapping
 from dataclasses import asdict, replace
@@ -384,6 +385,8 @@ class HostAgent:
         Raises SshFailed, RunFailed, ProjectUnwritable.
         """
         talk.step(f"clearing up on {self.host}")
+        if not keep and JobFolder(self.job.folder).artifacts.exists():
+            os.sync()  # once, before they go over there: each of thousands of files by itself would take long
         with self._ask("clear_up", talk, keep=keep, wait_s=ENDS_BY_ITSELF_S) as dialogue:
             cleared = dialogue.hear("cleared", ANSWER_S)
         left = ", ".join(str(pid) for pid in cleared.get("left") or ())

@@ -67,8 +67,12 @@ def send_artifacts(request: Mapping[str, Any]) -> int:
             }
         }
     )
-    for each in sent:
-        _send(each, offsets[each.path])
+    stdout = _Stdout()
+    try:
+        for each in sent:
+            _send(each, offsets[each.path], stdout)
+    finally:
+        stdout.flush()  # what came before a failure is whole, too
     return 0
 
 
@@ -79,48 +83,82 @@ def _offset(there: Any, n_bytes: int) -> int:
 def _files(root: Path, skipped: list[dict[str, Any]]) -> Iterator[_File]:
     """Every plain file below a folder, in order of path; a link to one of them counts as one."""
     inside = os.path.realpath(str(root))
-    for place, folders, names in os.walk(str(root)):
-        folders.sort()
-        for name in sorted([*names, *(each for each in folders if Path(place, each).is_symlink())]):
-            where = Path(place, name)
-            path = where.relative_to(root).as_posix()
-            try:
-                usable_path(path)
-                yield _File(path, where, _size(where, inside))
-            except (OSError, ValueError) as failure:
-                why = failure.strerror if isinstance(failure, OSError) else str(failure)
-                skipped.append({"path": ascii(path)[1:-1], "why": why or "it cannot be read"})
+    yield from _files_in(str(root), "", inside, skipped)
 
 
-def _size(where: Path, inside: str) -> int:
+def _files_in(place: str, above: str, inside: str, skipped: list[dict[str, Any]]) -> Iterator[_File]:
+    """Those of one folder, whose path below the root is `above`, and then those of its folders."""
+    folders = []
+    for entry in _entries(place):
+        path = above + entry.name
+        if entry.is_dir(follow_symlinks=False):
+            folders.append(entry)
+            continue
+        try:
+            usable_path(path)
+            yield _File(path, Path(entry.path), _size(entry, inside))
+        except (OSError, ValueError) as failure:
+            why = failure.strerror if isinstance(failure, OSError) else str(failure)
+            skipped.append({"path": ascii(path)[1:-1], "why": why or "it cannot be read"})
+    for folder in folders:
+        yield from _files_in(folder.path, f"{above}{folder.name}/", inside, skipped)
+
+
+def _entries(place: str) -> list[os.DirEntry[str]]:
+    """What is in a folder, by name; nothing where it cannot be read."""
+    try:
+        with os.scandir(place) as found:
+            return sorted(found, key=lambda entry: entry.name)
+    except OSError:
+        return []
+
+
+def _size(entry: os.DirEntry[str], inside: str) -> int:
     """Raises ValueError with the rest of a sentence, OSError."""
-    target = os.path.realpath(str(where))
-    if os.path.commonpath([target, inside]) != inside:
-        raise ValueError("leads out of the folder")
-    details = os.stat(target)  # noqa: PTH116 - a text, not a path
+    if entry.is_symlink():
+        target = os.path.realpath(entry.path)
+        if os.path.commonpath([target, inside]) != inside:
+            raise ValueError("leads out of the folder")
+    details = entry.stat()
     if not stat.S_ISREG(details.st_mode):
         raise ValueError("is no plain file")
     return details.st_size
 
 
-def _send(file: _File, offset: int) -> None:
+class _Stdout:
+    """Gathers what is small: each write of its own is a packet of its own."""
+
+    def __init__(self) -> None:
+        self._gathered = bytearray()
+
+    def write(self, data: bytes) -> None:
+        self._gathered += data
+        if len(self._gathered) >= CHUNK_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Raises OSError when nobody listens any more."""
+        view = memoryview(bytes(self._gathered))
+        self._gathered.clear()
+        while view:
+            view = view[os.write(1, view) :]
+
+
+def _send(file: _File, offset: int, stdout: _Stdout) -> None:
     """Raises Failed for a file that has become shorter: its bytes were announced."""
     digest = hashlib.sha256()
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
     left = file.n_bytes
-    with os.fdopen(os.open(os.path.realpath(str(file.where)), flags), "rb", 0) as handle:
+    descriptor = os.open(str(file.where), flags)
+    try:
         while left:
-            chunk = handle.read(min(CHUNK_BYTES, left))
+            chunk = os.read(descriptor, min(CHUNK_BYTES, left))
             if not chunk:
                 raise Failed("file_changed", f"{file.path} became shorter while it was sent.")
             digest.update(chunk)
             # What comes before the offset is read for the digest alone.
-            _write(chunk[max(0, offset - (file.n_bytes - left)) :])
+            stdout.write(chunk[max(0, offset - (file.n_bytes - left)) :])
             left -= len(chunk)
-    _write(digest.hexdigest().encode("ascii") + b"\n")
-
-
-def _write(data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(1, view) :]
+    finally:
+        os.close(descriptor)
+    stdout.write(digest.hexdigest().encode("ascii") + b"\n")
