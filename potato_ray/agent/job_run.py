@@ -24,6 +24,7 @@ from potato_ray.agent.held_job import Failure, HeldJob
 from potato_ray.agent.job_document import MB
 from potato_ray.agent.job_end import end_in_words, succeeded
 from potato_ray.agent.launching import NotLaunched, launch
+from potato_ray.agent.preloading import Preloading
 from potato_ray.agent.relay import Relay
 from potato_ray.agent.settings import Settings
 from potato_ray.agent.stop_request import StopNotice, StopRequest
@@ -65,6 +66,7 @@ class JobRun:
         self._follower = Follower(held.folder)
         self.relay = Relay(held, connect(), settings.timing, voice)
         self.judge = Judge(held, self.relay, stop, settings.host)
+        self._ahead = Preloading()
         self._cancelled_at: float | None = None
         self._grace_s = held.job.grace_s
 
@@ -79,6 +81,8 @@ class JobRun:
             except Exception as error:  # noqa: BLE001 - whatever it is, nothing runs on and the server is told
                 self._fail(self._met(error))
                 self._end_worker()
+            finally:
+                self._ahead.close()
             if not self.relay.over:
                 self.voice.say(f"the job has ended: {end_in_words(self.held)}")
             end = Delivery(
@@ -101,7 +105,7 @@ class JobRun:
             with code:
                 self.relay.step("starting the worker")
                 self.relay.log(f"The agent on {self.settings.host} runs it with {self.settings.python}.")
-                launch(self.folder, code.root, self.settings.python, self.timing.launch_s)
+                self._launch(code)
                 self._follow()
         else:
             # What runs already has its code loaded, for the most part; no other job's comes before its end.
@@ -112,11 +116,18 @@ class JobRun:
         self.relay.step("fetching the code")
         code = self._apart(lambda: self._contact.code(self.held))
         try:
+            self._ahead.start(self.held.job.spec, code.root, self.settings.python, self.settings.workdir)
             self._prepare_folder()
         except BaseException:
             code.release()
             raise
         return code
+
+    def _launch(self, code: CodeInUse) -> None:
+        """Start the worker, or give the job to the one that has loaded everything. Raises NotLaunched."""
+        if not self._ahead.take(self.folder):
+            launch(self.folder, code.root, self.settings.python, self.timing.launch_s)
+        self._ahead.close()
 
     def _prepare_folder(self) -> None:
         if not self.folder.bundle.exists():

@@ -39,17 +39,20 @@ _NOTE = "spare.where"
 """In the state folder: where the last spare listens, or did."""
 
 
-def take_spare(address: Path, folder: JobFolder, python: str = sys.executable) -> ProcessId | None:
+def take_spare(
+    address: Path, folder: JobFolder, python: str = sys.executable, script: str = start.__file__
+) -> ProcessId | None:
     """Give the job in `folder` to the spare worker at `address`; the launcher's identity, or None.
 
     None: there is no spare, or it does not fit; start cold then. Any process of the same user may ask.
+    `script` is the start.py of the code that the job runs with.
     """
     try:
         spec = read_spec(folder)
         environment = worker_environment(inherited(os.environ), spec)
         request = {
             "job": str(folder.path.resolve()),
-            "key": start_key(python, start.code_root(start.__file__), environment),
+            "key": start_key(python, start.code_root(script), environment),
             "late": {name: environment.get(name) for name in sorted(LATE_VARIABLES)},
         }
         answer = _ask(address, request)
@@ -74,7 +77,7 @@ class SpareKeeper:
     `address` is where the present spare listens (take_spare), None while there is none. What a spare
     has to complain of goes to `state_dir`/spare.log. `trainers`: whose libraries (Trainer.preload) are
     imported ahead. `num_threads` and `env` must be those of the jobs to come, or the spare will not fit
-    them. Safe to use from several threads.
+    them, and so must `script`, the start.py of their code. Safe to use from several threads.
     """
 
     def __init__(
@@ -84,12 +87,14 @@ class SpareKeeper:
         python: str = sys.executable,
         num_threads: int | None = None,
         env: Mapping[str, str] | None = None,
+        script: str = start.__file__,
     ) -> None:
         self.state_dir = state_dir
         self.trainers = tuple(trainers)
         self.python = python
         self.num_threads = num_threads
         self.env = dict(env or {})
+        self.script = script
         self.address: Path | None = None
         self._line: socket.socket | None = None
         self._ready = False
@@ -108,11 +113,25 @@ class SpareKeeper:
             time.sleep(0.01)
         return self._is_there() and self._ready
 
-    def take(self, folder: JobFolder | Path) -> ProcessId | None:
-        """Give a job to the spare; None when there is none or it does not fit: start cold then."""
+    def take(self, folder: JobFolder | Path, listens_within_s: float = 0.0) -> ProcessId | None:
+        """Give a job to the spare; None when there is none or it does not fit: start cold then.
+
+        One that was started a moment ago may take `listens_within_s` to listen; the job waits for what it
+        still loads.
+        """
         folder = folder if isinstance(folder, JobFolder) else JobFolder(folder)
-        address = self.address if self._is_there() else None
-        return take_spare(address, folder, self.python) if address is not None else None
+        address = self._listening(listens_within_s)
+        return take_spare(address, folder, self.python, self.script) if address is not None else None
+
+    def _listening(self, within_s: float) -> Path | None:
+        """Where the spare listens; None where it does not, or there is none."""
+        deadline = time.monotonic() + within_s
+        while self._is_there():
+            address = self.address
+            if address is not None and (address.exists() or time.monotonic() >= deadline):
+                return address
+            time.sleep(0.002)
+        return None
 
     def close(self) -> None:
         """Let an unused spare end; one that has a job goes on."""
@@ -149,7 +168,7 @@ class SpareKeeper:
             shutil.rmtree(str(before.parent), ignore_errors=True)
 
     def _start_process(self, theirs: socket.socket) -> None:
-        command = start.command(self.python, "spare_launcher", bare=True)
+        command = start.command(self.python, "spare_launcher", bare=True, script=self.script)
         with (self.state_dir / LOG_FILE).open("wb") as log:
             first = subprocess.Popen(
                 command,
@@ -166,7 +185,7 @@ class SpareKeeper:
         environment = general_environment(inherited(os.environ), self.num_threads, self.env)
         return {
             "address": str(address),
-            "key": start_key(self.python, start.code_root(start.__file__), environment),
+            "key": start_key(self.python, start.code_root(self.script), environment),
             "environment": environment,
             "trainers": list(self.trainers),
         }

@@ -26,9 +26,12 @@ def use_own_code(script: str) -> None:
         sys.path.insert(0, root)
 
 
-def command(python: str, role: str, *arguments: str, bare: bool = False) -> list[str]:
-    """The command line that starts `role`. `bare`: without site-packages, for what needs none; faster."""
-    return [python, *(["-S", "-E"] if bare else []), __file__, role, *arguments]
+def command(python: str, role: str, *arguments: str, bare: bool = False, script: str = __file__) -> list[str]:
+    """The command line that starts `role`. `bare`: without site-packages, for what needs none; faster.
+
+    `script` is this file, in the copy of the code that is to run.
+    """
+    return [python, *(["-S", "-E"] if bare else []), script, role, *arguments]
 
 
 if __name__ == "__main__":

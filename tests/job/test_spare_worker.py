@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 from job_folders import end_of, logged, said, wait_for
+from spares import spare_pids
 
 from potato_ray.job.launcher import LaunchFailed, start_detached
-from potato_ray.job.processes import is_alive, marked
+from potato_ray.job.processes import is_alive
 from potato_ray.job.spare import SpareKeeper, take_spare
 
 HERE = Path(__file__).parent
@@ -29,18 +30,6 @@ def keeper(tmp_path):
     assert keeper.wait_ready(20)
     yield keeper
     keeper.close()
-
-
-def spare_pids(address):
-    return marked([entry for entry in _entries() if entry.startswith(f"POTATO_RAY_SPARE={address}:")])
-
-
-def _entries():
-    for environ in Path("/proc").glob("[0-9]*/environ"):
-        try:
-            yield from environ.read_bytes().decode("utf-8", "replace").split("\0")
-        except OSError:
-            continue
 
 
 def test_a_job_that_fits_is_taken_and_finds_its_libraries_loaded(make_job, keeper):
