@@ -271,6 +271,10 @@ class ServerConnection:
                 return line
             line.hang_up()
 
+    def keep(self, line: Line) -> None:
+        """Use a connection that was made to the same server ahead, if it is soon."""
+        self._give_back(line)
+
     def _give_back(self, line: Line) -> None:
         with self._lock:
             self._free.append((self._clock(), line))

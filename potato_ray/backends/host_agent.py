@@ -29,6 +29,7 @@ from potato_ray.backends.remote_note import RemoteNote, read_note, write_note
 from potato_ray.backends.ssh_settings import SshSettings
 from potato_ray.errors import ProjectUnwritable
 from potato_ray.job.folder import JobFolder
+from potato_ray.mirror.folder import MirrorFolder
 from potato_ray.shipping.host_archive import host_archive
 from potato_ray.ssh import Connection, SshFailed
 
@@ -223,6 +224,7 @@ class HostAgent:
             {
                 "token": grant.token,
                 "lease": grant.lease,
+                "job": self._given_out(),
                 "server": f"unix:{ready['socket']}",
                 "backend": self.name,
                 "host": self.host,
@@ -232,6 +234,13 @@ class HostAgent:
         )
         dialogue.hear("agent", ANSWER_S)
         self._reached(3)
+
+    def _given_out(self) -> dict[str, Any] | None:
+        """The job, if it lies ready: the agent need not ask for it then."""
+        try:
+            return MirrorFolder(self.job.folder).read_job(self.job.attempt)
+        except OSError:
+            return None
 
     def _reached(self, step: int) -> None:
         if step > self._furthest:

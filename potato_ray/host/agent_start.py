@@ -29,6 +29,7 @@ from potato_ray.agent.server_contact import contacts
 from potato_ray.agent.settings import Settings, Timing
 from potato_ray.agent.stop_request import StopRequest
 from potato_ray.agent.voice import Voice
+from potato_ray.host.early_lines import EarlyLines
 from potato_ray.host.entry import answering
 from potato_ray.host.one_run import NOT_CLAIMED, OneRun
 from potato_ray.host.run_folder import (
@@ -52,7 +53,8 @@ SOCKET = "s"
 class Secrets:
     """What comes over stdin. `host` is how messages name this host, `timing` fields of agent.settings.Timing.
 
-    `patience_s`: how long the server may take to give out the job. `min_free_gpu_mb`: see Settings.
+    `patience_s`: how long the server may take to give out the job, where `job` is not it already.
+    `min_free_gpu_mb`: see Settings.
     """
 
     token: str
@@ -63,6 +65,7 @@ class Secrets:
     host: str = ""
     patience_s: float = 300.0
     min_free_gpu_mb: float | None = None
+    job: Mapping[str, Any] | None = None
     timing: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -110,10 +113,11 @@ def _with_socket(request: Mapping[str, Any], folder: RunFolder, workdir: HostWor
         assert process is not None  # noqa: S101 - it is ourselves
         note = AgentNote(process, socket)
         folder.write_note(note)
-        say({"ready": {"socket": socket, "python": request["python"]}})
-        secrets = Secrets.read()
-        workdir.lease, keep = secrets.lease, secrets.keep
-        return _as_agent(request, secrets, folder, workdir, note)
+        with EarlyLines(socket, SECRETS_S) as early:
+            say({"ready": {"socket": socket, "python": request["python"]}})
+            secrets = Secrets.read()
+            workdir.lease, keep = secrets.lease, secrets.keep
+            return _as_agent(request, secrets, folder, workdir, note, early)
     finally:
         remove_socket_folder(socket)
         if not keep:
@@ -121,7 +125,12 @@ def _with_socket(request: Mapping[str, Any], folder: RunFolder, workdir: HostWor
 
 
 def _as_agent(
-    request: Mapping[str, Any], secrets: Secrets, folder: RunFolder, workdir: HostWorkdir, note: AgentNote
+    request: Mapping[str, Any],
+    secrets: Secrets,
+    folder: RunFolder,
+    workdir: HostWorkdir,
+    note: AgentNote,
+    early: EarlyLines,
 ) -> int:
     stop = _install_signals()
     folder.write_note(replace(note, at_work=True))
@@ -131,7 +140,7 @@ def _as_agent(
         voice = Voice(_Log(log))
         _tell({"agent": {**asdict(note.process), "socket": note.socket, "log": str(folder.log)}})
         _notice_end_of_input(lambda: voice.say("the connection was dropped; the run goes on"))
-        return _run(request, secrets, folder, workdir, stop, voice)
+        return _run(request, secrets, folder, workdir, stop, voice, early)
 
 
 def _run(
@@ -141,6 +150,7 @@ def _run(
     workdir: HostWorkdir,
     stop: StopRequest,
     voice: Voice,
+    early: EarlyLines,
 ) -> int:
     python = str(request["python"])
     settings = Settings(
@@ -156,8 +166,12 @@ def _run(
     )
     try:
         connection = ServerConnection(secrets.server, secrets.token)
+        for line in early.taken():
+            connection.keep(line)
         connect = contacts(connection, workdir, settings, python_version(python))
-        one = OneRun(folder.name, settings, workdir, connect, stop, voice, secrets.patience_s)
+        one = OneRun(
+            folder.name, settings, workdir, connect, stop, voice, secrets.patience_s, given=secrets.job
+        )
         voice.say(f"agent for {folder.name} of backend {secrets.backend}; its folder is {folder.path}")
         how, why = one.run(), one.trouble
         connection.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Callable
+from typing import Any, Callable, Mapping
 
 from potato_ray.agent.adoption import held_jobs
 from potato_ray.agent.apart import Interrupted, apart
@@ -27,7 +27,8 @@ NOT_CLAIMED = "not_claimed"
 class OneRun:
     """Ends with delivered, dropped or left (agent.delivery), or NOT_CLAIMED, for which `trouble` says why.
 
-    `name` is that of the run's folder; the server has `patience_s` to give the job out.
+    `name` is that of the run's folder; the server has `patience_s` to give the job out. `given`: the job,
+    where the server has given it out already, with the lease.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class OneRun:
         stop: StopRequest,
         voice: Voice,
         patience_s: float,
+        given: Mapping[str, Any] | None = None,
     ) -> None:
         self._name = name
         self._settings = settings
@@ -48,11 +50,12 @@ class OneRun:
         self._stop = stop
         self._voice = voice
         self._patience_s = patience_s
+        self._given = given
         self.trouble = ""
 
     def run(self) -> str:
         """How it ended. Raises ProtocolMismatch."""
-        held = self._found() or self._claimed()
+        held = self._found() or self._taken_as_given() or self._claimed()
         if held is None:
             return NOT_CLAIMED
         self._voice.say(f"job {self._name}: {held.job.spec.get('trainer', 'a trainer without a name')}")
@@ -67,6 +70,16 @@ class OneRun:
                 self._voice.say("the job of the agent before this one is taken up")
                 return held
         return None
+
+    def _taken_as_given(self) -> HeldJob | None:
+        """The run that came with the lease: it need not be asked for."""
+        if self._given is None or self._stop.finish:
+            return None
+        try:
+            return self._take(self._checked(self._given))
+        except ValueError as failure:
+            self._say(str(failure))
+            return None
 
     def _claimed(self) -> HeldJob | None:
         """The run from the server; None where it is not given out, or this agent is to stop."""
@@ -99,8 +112,10 @@ class OneRun:
             self._timing.idle_look_s,
             contact.let_go,
         )
-        if body is None:
-            return None
+        return None if body is None else self._checked(body)
+
+    def _checked(self, body: Any) -> JobDocument:
+        """The job in an answer. Raises ValueError for what is no job, or another one."""
         job = JobDocument.from_json(body)
         if job.name != self._name:
             raise ValueError(f"the server gave out another job: {job.name}")

@@ -17,11 +17,15 @@ FACTS = {"host": "gpu1", "executable": "/py", "python": "/py", "version": "3.11"
 
 
 class FakeHost:
-    """`asked` are the requests, `sockets` what leads home from there; `failing`: what a request raises."""
+    """`asked` are the requests, `sent` the lines that came behind them, `sockets` what leads home from there.
+
+    `failing`: what a request raises.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.asked: list[Mapping[str, Any]] = []
+        self.sent: list[Mapping[str, Any]] = []
         self.logins = 0
         self.sockets: set[str] = set()
         self.agent: dict[str, Any] | None = None
@@ -110,7 +114,8 @@ class FakeDialogue:
     def hear(self, key: str, timeout_s: float) -> Any:
         return self._body[key]
 
-    def send_line(self, body: Mapping[str, Any]) -> None: ...
+    def send_line(self, body: Mapping[str, Any]) -> None:
+        self._host.sent.append(body)
 
 
 def host_agent_on(host: FakeHost, monkeypatch: Any, **keys: Any) -> HostAgent:

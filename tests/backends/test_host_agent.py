@@ -9,6 +9,8 @@ from fake_host import FakeHost, host_agent_on
 
 from potato_ray.backends.accompanied import Talk
 from potato_ray.backends.host_agent import HostAgent
+from potato_ray.job.folder import write_json
+from potato_ray.mirror.folder import MirrorFolder
 
 
 @pytest.fixture
@@ -22,6 +24,17 @@ def agent(host: FakeHost, monkeypatch: pytest.MonkeyPatch) -> HostAgent:
     made = host_agent_on(host, monkeypatch)
     made.open(Talk())
     return made
+
+
+@pytest.mark.parametrize(("attempt", "given"), [(1, {"attempt": 1, "spec": {}}), (2, None)])
+def test_a_job_that_lies_ready_goes_with_its_lease(
+    host: FakeHost, monkeypatch: pytest.MonkeyPatch, attempt: int, given: dict[str, object] | None
+) -> None:
+    made = host_agent_on(host, monkeypatch)
+    write_json(MirrorFolder(made.job.folder).job, {"attempt": attempt, "spec": {}})
+    made.open(Talk())
+    [line] = host.sent
+    assert (line["lease"], line["job"]) == ("lease", given)
 
 
 def test_an_agent_that_lives_keeps_its_way_home_though_the_login_is_the_same(

@@ -1,9 +1,10 @@
 """How quickly a model comes home from a host, beside rsync and tar over the same login.
 
-    python tests/bench/artifact_copy_speed.py [--rounds 3] [--big-mb 330] [--small 2000]
+    python tests/bench/artifact_copy_speed.py [--rounds 3] [--big-mb 330] [--small 2000] [--rtt-ms 0]
 
-A real sshd on loopback; one file of --big-mb MB, and --small files of 10 KB. Each way brings each folder in
-turn, --rounds times; the medians are compared. rsync has to be installed.
+A real sshd, on loopback or over a link with that round-trip time, which needs root; one file of --big-mb
+MB, and --small files of 10 KB. Each way brings each folder in turn, --rounds times; the medians are
+compared. rsync has to be installed.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "testbeds"))
 
+from far_sshd import far_sshd
 from sshd import ALIAS, Sshd
 
 from potato_ray.backends.artifact_copy import ArtifactCopy
@@ -38,7 +40,7 @@ class Host:
         self.connection = Connection.open(Destination(ALIAS))
         self.folder = folder
         self.archive = host_archive(folder / "state")
-        self.ssh = f"ssh -F {sshd.folder}/ssh_config"
+        self.ssh = str(sshd.bin / "ssh")
 
     def artifacts(self, name: str) -> Path:
         return self.folder / "training" / "runs" / f"{name}.1" / "jobs" / f"{name}.1" / "artifacts"
@@ -76,8 +78,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--big-mb", type=int, default=330)
     parser.add_argument("--small", type=int, default=2000)
+    parser.add_argument("--rtt-ms", type=float, default=0.0)
     told = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="pr-", dir="/tmp") as made, Sshd() as sshd:
+    with tempfile.TemporaryDirectory(prefix="pr-", dir="/tmp") as made, far_sshd(told.rtt_ms) as sshd:
         os.environ["PATH"] = f"{sshd.bin}:{os.environ['PATH']}"
         host = Host(sshd, Path(made))
         fill(host, told.big_mb, told.small)

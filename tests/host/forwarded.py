@@ -37,6 +37,11 @@ class Forwarded:
     ) -> None:
         self.end()
 
+    @property
+    def n_connections(self) -> int:
+        """So many have been made so far."""
+        return len(self._open) // 2
+
     def end(self) -> None:
         _shut(self._listener)
         self._listener.close()

@@ -57,6 +57,33 @@ def test_a_job_whose_code_is_that_of_the_host_fetches_none(one_host, server, tmp
     assert "code" not in server.requests
 
 
+def test_a_job_that_comes_with_the_lease_is_not_asked_for(host, server, tmp_path) -> None:
+    told = offer(server, tmp_path)
+    told.lease = LEASE
+    with agent_of(host, server, job=told.job) as talk:
+        assert talk.line_with("end") == {"how": "delivered", "why": ""}
+    assert "claim" not in server.requests
+    assert told.result["exit"]["code"] == 0
+
+
+def test_what_comes_with_the_lease_and_is_not_this_run_is_asked_for(one_host, server, tmp_path) -> None:
+    told = offer(server, tmp_path)
+    with agent_of(one_host, server, job={**told.job, "run_id": "another"}) as talk:
+        assert talk.line_with("end") == {"how": "delivered", "why": ""}
+    assert "claim" in server.requests
+
+
+def test_ways_to_the_server_are_open_before_the_secrets_come(one_host, server, tmp_path) -> None:
+    told = offer(server, tmp_path)
+    talk = one_host.run()
+    socket = talk.line_with("ready")["socket"]
+    with Forwarded(socket, server.port) as forwarded:
+        wait_for(lambda: forwarded.n_connections == 2)
+        talk.send_line(secrets_for(socket, server.token))
+        assert talk.line_with("end")["how"] == "delivered"
+    assert told.result["exit"]["code"] == 0
+
+
 def told_version(host) -> list[str]:
     return host.ask("probe").line()["facts"]["version"].split(".")[:2]
 

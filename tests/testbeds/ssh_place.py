@@ -20,6 +20,7 @@ import fake_nvidia_smi
 import yaml
 from agent_jobs import digest, handed_over
 from agent_link import AgentLink
+from far_sshd import far_sshd
 from job_making import make_job
 from sshd import ALIAS, Sshd
 
@@ -139,8 +140,8 @@ class HandingSshBackend(SshBackend):
 
 
 @contextmanager
-def ssh_site(folder: Path) -> Iterator[SshSite]:
-    """A host, and a server's socket for agents, for the length of the block."""
+def ssh_site(folder: Path, rtt_ms: float = 0.0) -> Iterator[SshSite]:
+    """A host so far away, and a server's socket for agents, for the length of the block."""
     smi_dir = folder / "smi"
     smi_dir.mkdir(parents=True)
     fake_nvidia_smi.install(folder / "bin")
@@ -151,7 +152,7 @@ def ssh_site(folder: Path) -> Iterator[SshSite]:
     listening.start()
     before = os.environ["PATH"]
     try:
-        with Sshd(env=there) as sshd:
+        with far_sshd(rtt_ms, env=there) as sshd:
             os.environ["PATH"] = f"{sshd.bin}:{before}"
             yield SshSite(link, sshd, folder / "training", smi_dir)
     finally:
