@@ -190,7 +190,7 @@ def _this_process() -> dict[str, Any]:
 def _is_anothers(note: dict[str, Any]) -> bool:
     """Whether the process that wrote a note of Ray's session lives, and is not this one."""
     try:
-        process = ProcessId(int(note["pid"]), int(note["start_ticks"]), str(note["host"]))
+        process = ProcessId.from_json(note)
     except (KeyError, ValueError, TypeError):
         return False
     return process.pid != os.getpid() and processes.is_alive(process)

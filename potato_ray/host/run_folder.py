@@ -70,7 +70,9 @@ class RunFolder:
             body = read_json(self.path / "agent.json")
             if not body:
                 return None
-            return AgentNote(ProcessId(**body["process"]), str(body["socket"]), bool(body.get("at_work")))
+            return AgentNote(
+                ProcessId.from_json(body["process"]), str(body["socket"]), bool(body.get("at_work"))
+            )
         except (OSError, ValueError, KeyError, TypeError):
             return None
 

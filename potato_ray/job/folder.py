@@ -27,9 +27,9 @@ import errno
 import json
 import os
 import tempfile
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Mapping
 
 REASONS = ("wall_clock", "cancelled", "out_of_memory", "lost", "terminated")
 """Why a launcher stops a worker; terminated: the launcher itself got a SIGTERM that nobody of us sent."""
@@ -56,11 +56,26 @@ class Exit:
 
 @dataclass(frozen=True)
 class ProcessId:
-    """A process that can be told from a later one with the same pid: by its start time in clock ticks."""
+    """A process that can be told from a later one with the same pid: by its start time in clock ticks.
+
+    These count from the machine's start: `boot` is the kernel's name of that, "" where it is not known.
+    """
 
     pid: int
     start_ticks: int
     host: str
+    boot: str = field(default="", compare=False)
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> ProcessId:
+        """Raises KeyError, TypeError, ValueError; what a later version adds is passed over."""
+        boot = body.get("boot")
+        return cls(
+            int(body["pid"]),
+            int(body["start_ticks"]),
+            str(body["host"]),
+            boot if isinstance(boot, str) else "",
+        )
 
 
 @dataclass(frozen=True)
@@ -80,8 +95,8 @@ class Processes:
     @classmethod
     def from_json(cls, body: dict[str, Any]) -> Processes:
         values = dict(body, markers=tuple(body.get("markers", ())))
-        values["launcher"] = ProcessId(**body["launcher"])
-        values["worker"] = ProcessId(**body["worker"])
+        values["launcher"] = ProcessId.from_json(body["launcher"])
+        values["worker"] = ProcessId.from_json(body["worker"])
         return cls(**values)
 
 

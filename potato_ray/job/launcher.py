@@ -16,6 +16,7 @@ import select
 import subprocess
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Mapping, NoReturn, Sequence
 
@@ -135,7 +136,7 @@ def _understood(folder: JobFolder, answer: bytes) -> ProcessId:
         ) from None
     if "code" in body:
         raise LaunchFailed(body["code"], body["message"], body["next_step"])
-    return ProcessId(**body)
+    return ProcessId.from_json(body)
 
 
 def _late_spare(folder: JobFolder) -> ProcessId | None:
@@ -175,7 +176,7 @@ def _launch_detached(folder: JobFolder) -> int:
         why = f"The launcher could not write into the job folder: {failure.strerror}."
         _answer({"code": "launch_failed", "message": why, "next_step": DISK_ADVICE})
         return EXIT_UNEXPECTED
-    if not _answer({"pid": launcher.pid, "start_ticks": launcher.start_ticks, "host": launcher.host}):
+    if not _answer(asdict(launcher)):
         folder.request_cancel("whoever started this job gave up waiting for it", 0.0)
     claim.supervise(signals)
     return 0

@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import time
+from functools import lru_cache
 from pathlib import Path
 from typing import Iterable, NamedTuple
 
@@ -32,15 +33,24 @@ class ProcessRow(NamedTuple):
     rss_mb: float
 
 
+@lru_cache(maxsize=1)
+def boot_id() -> str:
+    """The kernel's name of the machine's present start; "" where it has none."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    except (OSError, ValueError):
+        return ""
+
+
 def identify(pid: int) -> ProcessId | None:
     """The process that has this pid now, or None."""
     row = _row(pid)
-    return ProcessId(pid, row.start_ticks, socket.gethostname()) if row is not None else None
+    return ProcessId(pid, row.start_ticks, socket.gethostname(), boot_id()) if row is not None else None
 
 
 def is_alive(process: ProcessId) -> bool:
     """Whether that very process (not a later one with its pid) runs on this host; a zombie does not."""
-    if process.host != socket.gethostname():
+    if process.host != socket.gethostname() or (process.boot and process.boot != boot_id()):
         return False
     row = _row(process.pid)
     return row is not None and row.start_ticks == process.start_ticks and row.state not in "ZX"

@@ -56,7 +56,7 @@ def take_spare(
             "late": {name: environment.get(name) for name in sorted(LATE_VARIABLES)},
         }
         answer = _ask(address, request)
-        return ProcessId(**answer["launcher"]) if answer.get("ok") else None
+        return ProcessId.from_json(answer["launcher"]) if answer.get("ok") else None
     except (OSError, ValueError, KeyError, TypeError, LaunchFailed):
         return None
 

@@ -11,6 +11,7 @@ import os
 import socket
 import sys
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Sequence
 
@@ -112,8 +113,7 @@ class SpareLauncher:
                 return None
             launcher = claim.announce(self.worker, self._markers(request))
             self._close()
-            identity = {"pid": launcher.pid, "start_ticks": launcher.start_ticks, "host": launcher.host}
-            _answer(connection, {"ok": True, "launcher": identity})
+            _answer(connection, {"ok": True, "launcher": asdict(launcher)})
         return claim
 
     def _claim(self, request: dict[str, Any]) -> Claim:

@@ -3,12 +3,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import asdict, replace
 
 import pytest
 from job_folders import wait_for
 from parts import need_command
 
 from potato_ray.job import processes
+from potato_ray.job.folder import ProcessId
 from potato_ray.job.processes import identify, is_alive, parse_ps
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
@@ -26,6 +28,19 @@ def test_this_process_is_alive():
     me = identify(os.getpid())
     assert me.pid == os.getpid()
     assert is_alive(me)
+
+
+def test_a_process_of_an_earlier_start_of_the_machine_is_dead():
+    me = identify(os.getpid())
+    assert me.boot
+    assert not is_alive(replace(me, boot="another"))
+    assert is_alive(replace(me, boot=""))
+
+
+def test_a_process_that_was_noted_is_read_with_what_is_known_of_it():
+    body = {"pid": 7, "start_ticks": 9, "host": "gpu1", "boot": "first", "of_a_later_version": 1}
+    assert asdict(ProcessId.from_json(body)) == {name: body[name] for name in list(body)[:4]}
+    assert ProcessId.from_json({**body, "boot": None}).boot == ""
 
 
 def test_a_killed_process_is_dead_even_before_it_is_reaped(child):
