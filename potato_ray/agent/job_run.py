@@ -9,13 +9,10 @@ where the one before it was, in whatever moment that was killed.
 from __future__ import annotations
 
 import errno
-import os
-import signal
 import time
 from typing import Callable, TypeVar
 
 from potato_ray.agent.apart import Interrupted, apart
-from potato_ray.agent.card_choice import check_cards, with_card
 from potato_ray.agent.code_store import CodeInUse
 from potato_ray.agent.contact import Contact
 from potato_ray.agent.delivery import DELIVERED, DROPPED, LEFT, Delivery
@@ -23,18 +20,18 @@ from potato_ray.agent.errors import AgentError
 from potato_ray.agent.held_job import Failure, HeldJob
 from potato_ray.agent.job_document import MB
 from potato_ray.agent.job_end import end_in_words, succeeded
-from potato_ray.agent.launching import NotLaunched, launch
-from potato_ray.agent.preloading import Preloading
+from potato_ray.agent.launching import NotLaunched
+from potato_ray.agent.own_machine import OwnMachine
 from potato_ray.agent.relay import Relay
 from potato_ray.agent.settings import Settings
 from potato_ray.agent.stop_request import StopNotice, StopRequest
 from potato_ray.agent.verdict import CANCELLED, Judge, Verdict
 from potato_ray.agent.voice import Voice
+from potato_ray.agent.workplace import Workplace
 from potato_ray.job.events import EXIT_CANCELLED
-from potato_ray.job.folder import Exit, Processes, read_json, write_json
-from potato_ray.job.follow import ALIVE, ENDED, GONE, STARTING, Follower
+from potato_ray.job.folder import Exit, read_json, write_json
+from potato_ray.job.follow import ALIVE, ENDED, GONE, Follower
 from potato_ray.job.lease_keeper import LeaseKeeper
-from potato_ray.job.processes import is_alive
 
 __all__ = ["DELIVERED", "DROPPED", "LEFT", "JobRun"]
 
@@ -63,10 +60,9 @@ class JobRun:
         self._stop = stop
         self._connect = connect
         self._contact = connect()
-        self._follower = Follower(held.folder)
         self.relay = Relay(held, connect(), settings.timing, voice)
         self.judge = Judge(held, self.relay, stop, settings.host)
-        self._ahead = Preloading()
+        self.place: Workplace = OwnMachine(held, settings, voice)
         self._cancelled_at: float | None = None
         self._grace_s = held.job.grace_s
 
@@ -82,7 +78,7 @@ class JobRun:
                 self._fail(self._met(error))
                 self._end_worker()
             finally:
-                self._ahead.close()
+                self.place.close()
             if not self.relay.over:
                 self.voice.say(f"the job has ended: {end_in_words(self.held)}")
             end = Delivery(
@@ -94,7 +90,7 @@ class JobRun:
         return end
 
     def _to_its_end(self) -> None:
-        if self._follower.state() == STARTING:
+        if not self.place.has_started():
             if self.held.failure is not None:
                 return
             try:
@@ -105,7 +101,7 @@ class JobRun:
             with code:
                 self.relay.step("starting the worker")
                 self.relay.log(f"The agent on {self.settings.host} runs it with {self.settings.python}.")
-                self._launch(code)
+                self.place.start(code.root)
                 self._follow()
         else:
             # What runs already has its code loaded, for the most part; no other job's comes before its end.
@@ -116,18 +112,12 @@ class JobRun:
         self.relay.step("fetching the code")
         code = self._apart(lambda: self._contact.code(self.held))
         try:
-            self._ahead.start(self.held.job.spec, code.root, self.settings.python, self.settings.workdir)
+            self.place.prepare(code.root)
             self._prepare_folder()
         except BaseException:
             code.release()
             raise
         return code
-
-    def _launch(self, code: CodeInUse) -> None:
-        """Start the worker, or give the job to the one that has loaded everything. Raises NotLaunched."""
-        if not self._ahead.take(self.folder):
-            launch(self.folder, code.root, self.settings.python, self.timing.launch_s)
-        self._ahead.close()
 
     def _prepare_folder(self) -> None:
         if not self.folder.bundle.exists():
@@ -135,9 +125,7 @@ class JobRun:
             self.voice.say(f"downloading the bundle, {n_bytes / MB:.1f} MB")
             self._told(0, n_bytes)
             self._apart(lambda: self._contact.bundle(self.held, self._told))
-        spec = with_card(self.held.job.spec)
-        check_cards(self.held.job.spec, self.settings.min_free_gpu_mb)
-        write_json(self.folder.spec, spec)
+        write_json(self.folder.spec, self.place.spec())
 
     def _told(self, n_bytes: int, of_bytes: int) -> None:
         self.relay.moving("downloading the bundle", n_bytes, of_bytes)
@@ -162,18 +150,19 @@ class JobRun:
 
     def _follow(self) -> None:
         """Until the worker has ended, and nothing of it is left."""
-        if self._follower.state() == ALIVE:
+        if self.place.state() == ALIVE:
             self.voice.say("the worker runs")
-        with LeaseKeeper(self._follower, self.timing.lease_every_s):
+        with LeaseKeeper(Follower(self.folder), self.timing.lease_every_s):
             self._watch()
         if not self._has_ended():
-            self._end_remains()
+            self.place.end()
+        self._hear_place()
         self.relay.alive = False
         self.relay.hurry()
 
     def _watch(self) -> None:
         while True:
-            state = self._follower.state()
+            state = self.place.state()
             self.relay.alive = state == ALIVE
             self._notice.look()
             verdict = self.judge.verdict()
@@ -184,17 +173,14 @@ class JobRun:
             time.sleep(self.timing.look_every_s)
 
     def _cancel(self, verdict: Verdict) -> None:
-        """Ask the launcher to stop the worker, again and again until the request is on disk."""
+        """Ask for the worker's end, again and again until it has come."""
         if self._cancelled_at is None:
             self._cancelled_at = time.monotonic()
             self._grace_s = verdict.grace_s
             self.voice.say(f"ending the job: {verdict.why}")
             if verdict.failure is not None:
                 self.held.fail(verdict.failure)
-        try:
-            self.folder.request_cancel(verdict.why, verdict.grace_s)
-        except OSError:
-            pass  # tried again at the next look
+        self.place.cancel(verdict.why, verdict.grace_s)
 
     def _out_of_patience(self) -> bool:
         """Whether the launcher has not done what it has to, long after it was asked."""
@@ -202,7 +188,7 @@ class JobRun:
             return True
         if self._cancelled_at is None:
             return False
-        return time.monotonic() - self._cancelled_at >= self._grace_s + self.timing.after_grace_s
+        return time.monotonic() - self._cancelled_at >= self._grace_s + self.place.after_grace_s
 
     def _has_ended(self) -> bool:
         """Whether exit.json is there, after a moment: a launcher writes it as its last act."""
@@ -213,23 +199,11 @@ class JobRun:
             time.sleep(self.timing.look_every_s)
         return True
 
-    def _end_remains(self) -> None:
-        """Kill what a launcher that is gone, or does not end, has left."""
-        processes = self.folder.read_processes()
-        if processes is None:
-            return
-        self._kill_launcher(processes)
-        left = self._follower.end_remains()
-        if left:
-            pids = ", ".join(map(str, left))
-            self.voice.say(f"these processes of the job could not be ended: {pids}")
-
-    def _kill_launcher(self, processes: Processes) -> None:
-        launcher = processes.launcher
-        deadline = time.monotonic() + self.timing.settle_s
-        while is_alive(launcher) and time.monotonic() < deadline:
-            os.kill(launcher.pid, signal.SIGKILL)
-            time.sleep(self.timing.look_every_s)
+    def _hear_place(self) -> None:
+        """Tell why the place has ended the worker, unless that was done for us."""
+        failure = self.place.failure() if self._cancelled_at is None else None
+        if failure is not None:
+            self._fail(failure)
 
     def _fail(self, failure: Failure) -> None:
         self.voice.say(f"{failure.message} {failure.next_step}")
@@ -238,7 +212,7 @@ class JobRun:
     def _end_worker(self) -> None:
         """After trouble of our own: a worker that runs all the same is ended."""
         try:
-            if self._follower.state() == ALIVE:
+            if self.place.state() == ALIVE:
                 self._follow()
         except Exception as error:  # noqa: BLE001 - what can be told is told all the same
             self.voice.say(f"the job's folder cannot be read: {error}")
