@@ -39,7 +39,7 @@ def host_sources() -> list[tuple[str, Path]]:
 
 def _files(packages: tuple[str, ...]) -> Iterator[Path]:
     for package in packages:
-        yield from (ROOT / _PACKAGE / package).glob("*.py")
+        yield from (ROOT / _PACKAGE / package).rglob("*.py")
 
 
 def _named(paths: set[Path]) -> list[tuple[str, Path]]:

@@ -22,9 +22,9 @@ ROOT = Path(potato_ray.__file__).parents[1]
 IMPORT_ALL = """
 import importlib, pkgutil, sys
 import potato_ray.agent
-for module in pkgutil.iter_modules(potato_ray.agent.__path__):
-    if module.name != "__main__":
-        importlib.import_module("potato_ray.agent." + module.name)
+for module in pkgutil.walk_packages(potato_ray.agent.__path__, "potato_ray.agent."):
+    if not module.name.endswith(".__main__"):
+        importlib.import_module(module.name)
 print(*sys.version_info[:2], len([name for name in sys.modules if name.startswith("potato_ray.agent.")]))
 """
 FETCH = """
@@ -70,8 +70,10 @@ def test_every_module_is_imported():
     ended = python38(IMPORT_ALL)
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.startswith("3 8 ")
-    n_modules = len([path for path in (ROOT / "potato_ray" / "agent").glob("*.py") if path.stem[:2] != "__"])
-    assert int(ended.stdout.split()[2]) == n_modules
+    agent = ROOT / "potato_ray" / "agent"
+    modules = [path for path in agent.rglob("*.py") if path.stem[:2] != "__"]
+    packages = [path.parent for path in agent.glob("*/__init__.py")]
+    assert int(ended.stdout.split()[2]) == len(modules) + len(packages)
 
 
 def bundle(content):

@@ -5,10 +5,13 @@ from __future__ import annotations
 import ast
 import hashlib
 import io
+import subprocess
+import sys
 import zipfile
+from pathlib import Path
 
 from potato_ray.shipping.agent_file import agent_file
-from potato_ray.shipping.sources import agent_sources, worker_sources
+from potato_ray.shipping.sources import agent_sources, host_sources, worker_sources
 
 
 def test_the_agent_file_is_the_same_each_time_it_is_made() -> None:
@@ -49,4 +52,20 @@ def test_no_trainer_is_in_it_and_all_are_in_the_code_of_a_worker() -> None:
 
 def test_nothing_but_what_runs_elsewhere_is_in_it() -> None:
     folders = {name.rsplit("/", 1)[0] for name, _ in agent_sources()}
-    assert folders <= {"potato_ray", "potato_ray/agent", "potato_ray/job", "potato_ray/trainers"}
+    packages = {"agent", "agent/slurm", "job", "trainers"}
+    assert folders <= {"potato_ray", *(f"potato_ray/{package}" for package in packages)}
+
+
+def test_the_packages_within_the_agent_go_with_it_to_every_machine() -> None:
+    keys = "potato_ray/agent/slurm/keys.py"
+    assert {keys, "potato_ray/agent/slurm/__init__.py"} <= {name for name, _ in agent_sources()}
+    assert keys in {name for name, _ in host_sources()}
+    assert keys not in {name for name, _ in worker_sources()}
+
+
+def test_a_package_within_the_agent_is_imported_from_the_one_file(tmp_path: Path) -> None:
+    (tmp_path / "agent.pyz").write_bytes(agent_file().data)
+    lines = "import sys; sys.path.insert(0, 'agent.pyz'); import potato_ray.agent.slurm.keys as keys"
+    command = [sys.executable, "-I", "-S", "-c", f"{lines}; print(keys.__file__)"]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, cwd=tmp_path)
+    assert "agent.pyz/potato_ray/agent/slurm/keys.py" in said.stdout

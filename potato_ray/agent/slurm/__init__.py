@@ -1,0 +1,1 @@
+"""Jobs that an agent on a login node gives to SLURM, and how it follows them."""
