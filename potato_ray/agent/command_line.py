@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import json
 import signal
 import sys
 from pathlib import Path
-from typing import Sequence
+from typing import TYPE_CHECKING, Sequence
 
 from potato_ray.agent.settings import DEFAULT_WORKDIR, Settings, Timing
 from potato_ray.agent.stop_request import StopRequest
 from potato_ray.agent.voice import Voice
+
+if TYPE_CHECKING:
+    from potato_ray.agent.slurm.keys import SlurmKeys
 
 DEFAULT_TIMING = Timing()
 COMMAND = "potato-ray training agent"
@@ -31,12 +35,6 @@ def started_as(script: str) -> str:
 def main(arguments: Sequence[str], timing: Timing = DEFAULT_TIMING, command: str = COMMAND) -> int:
     """Work until told to stop; the exit code. `command` is what it was started by, without options."""
     options = _parser(command).parse_args(arguments)
-    if options.slurm_config is not None:
-        sys.stderr.write(
-            "--slurm-config: submitting to SLURM is not in this version. Leave it out, and start the agent "
-            "on a machine that trains by itself.\n"
-        )
-        return EXIT_USAGE
     stop = StopRequest()
     stop.install()
     return _work(options, timing, stop, Voice())
@@ -89,7 +87,27 @@ def _settings(options: argparse.Namespace, timing: Timing) -> Settings:
         once=options.once,
         keep=options.keep,
         timing=timing,
+        slurm=None if options.slurm_config is None else _slurm_keys(options.slurm_config),
     )
+
+
+def _slurm_keys(path: Path) -> SlurmKeys:
+    """Raises SlurmConfigInvalid."""
+    from potato_ray.agent.slurm.keys import SlurmConfigInvalid, SlurmKeys
+
+    try:
+        body = json.loads(path.expanduser().read_text("utf-8"))
+    except OSError as failure:
+        raise SlurmConfigInvalid(
+            f"The file of --slurm-config, {path}, cannot be read: {failure.strerror}.",
+            next_step='Write the SLURM keys into it, such as {"partition": "gpu", "gres": "gpu:1"}.',
+        ) from failure
+    except ValueError as failure:
+        raise SlurmConfigInvalid(
+            f"The file of --slurm-config, {path}, is no JSON: {failure}.",
+            next_step='It holds one object, such as {"partition": "gpu", "gres": "gpu:1"}.',
+        ) from failure
+    return SlurmKeys.from_json(body)
 
 
 def _parser(command: str = COMMAND) -> argparse.ArgumentParser:
@@ -107,5 +125,5 @@ def _parser(command: str = COMMAND) -> argparse.ArgumentParser:
     add("--workdir", default=DEFAULT_WORKDIR, metavar="DIR", help=f"default {DEFAULT_WORKDIR}")
     add("--keep", action="store_true", help="keep each job's bundle and logs, too")
     add("--ca-file", type=Path, metavar="FILE", help="certificates to trust, in PEM")
-    add("--slurm-config", type=Path, metavar="FILE", help="not in this version")
+    add("--slurm-config", type=Path, metavar="FILE", help="submit to SLURM, with the keys in this JSON file")
     return parser

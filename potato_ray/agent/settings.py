@@ -5,8 +5,12 @@ from __future__ import annotations
 import socket
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from potato_ray.agent.protocol import MAX_WAIT_S
+
+if TYPE_CHECKING:
+    from potato_ray.agent.slurm.keys import SlurmKeys
 
 DEFAULT_WORKDIR = "~/.cache/potato-training"
 
@@ -50,7 +54,7 @@ class Settings:
     """One agent: `python` runs its workers, `once`: it ends after one job, `keep`: bundles and logs stay.
 
     `min_free_gpu_mb`: what the card that the server has chosen for a job must still have free just before
-    its worker starts; None: it is not looked at.
+    its worker starts; None: it is not looked at. `slurm`: workers run as SLURM jobs, submitted from here.
     """
 
     server: str
@@ -62,3 +66,4 @@ class Settings:
     timing: Timing = field(default_factory=Timing)
     host: str = field(default_factory=socket.gethostname)
     min_free_gpu_mb: float | None = None
+    slurm: SlurmKeys | None = None

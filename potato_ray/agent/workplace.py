@@ -30,7 +30,7 @@ class Workplace(ABC):
 
     @abstractmethod
     def spec(self) -> dict[str, Any]:
-        """What spec.json says for this place, just before the start. Raises NotLaunched where it has no room."""
+        """What spec.json says here, just before the start. Raises NotLaunched where there is no room."""
 
     @abstractmethod
     def start(self, code: Path) -> None:

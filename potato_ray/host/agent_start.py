@@ -27,6 +27,7 @@ from potato_ray.agent.machine import python_version
 from potato_ray.agent.privacy import hide_memory
 from potato_ray.agent.server_contact import contacts
 from potato_ray.agent.settings import Settings, Timing
+from potato_ray.agent.slurm.keys import SlurmKeys
 from potato_ray.agent.stop_request import StopRequest
 from potato_ray.agent.voice import Voice
 from potato_ray.host.early_lines import EarlyLines
@@ -54,7 +55,7 @@ class Secrets:
     """What comes over stdin. `host` is how messages name this host, `timing` fields of agent.settings.Timing.
 
     `patience_s`: how long the server may take to give out the job, where `job` is not it already.
-    `min_free_gpu_mb`: see Settings.
+    `min_free_gpu_mb`: see Settings. `slurm`: the keys of a backend that submits jobs (agent.slurm.keys).
     """
 
     token: str
@@ -66,6 +67,7 @@ class Secrets:
     patience_s: float = 300.0
     min_free_gpu_mb: float | None = None
     job: Mapping[str, Any] | None = None
+    slurm: Mapping[str, Any] | None = None
     timing: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -153,6 +155,10 @@ def _run(
     early: EarlyLines,
 ) -> int:
     python = str(request["python"])
+    try:
+        slurm = SlurmKeys.from_json(secrets.slurm) if secrets.slurm is not None else None
+    except AgentMisconfigured as invalid:
+        raise Failed("bad_input", invalid.message, next_step=invalid.next_step) from invalid
     settings = Settings(
         server=SERVER,
         backend=secrets.backend,
@@ -163,6 +169,7 @@ def _run(
         timing=replace(Timing(), **secrets.timing),
         host=secrets.host or str(request.get("host") or "this host"),
         min_free_gpu_mb=secrets.min_free_gpu_mb,
+        slurm=slurm,
     )
     try:
         connection = ServerConnection(secrets.server, secrets.token)

@@ -207,10 +207,29 @@ def test_the_command_line_of_the_package_takes_the_same_options() -> None:
     assert "--backend" in missing.stderr
 
 
-def test_slurm_is_not_in_this_version(capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--server", "http://127.0.0.1:9", "--backend", "far", "--slurm-config", "slurm.json"]
-    assert main(options) == 2
-    assert "not in this version" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "cannot be read: No such file or directory"),
+        ("{partition: gpu}", "is no JSON"),
+        ('{"partitions": "gpu"}', "Did you mean partition?"),
+        ("[]", "must be an object"),
+    ],
+)
+def test_a_file_of_slurm_keys_that_cannot_be_used_is_said_at_once(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    text: str | None,
+    said: str,
+) -> None:
+    monkeypatch.setenv("POTATO_TRAINING_TOKEN", "prt_x")
+    keys = tmp_path / "slurm.json"
+    if text is not None:
+        keys.write_text(text)
+    options = ["--server", "http://127.0.0.1:9", "--backend", "far", "--workdir", str(tmp_path / "work")]
+    assert main([*options, "--slurm-config", str(keys)]) == 1
+    assert said in capsys.readouterr().err
 
 
 def test_without_a_token_it_says_where_to_put_it(tmp_path: Path) -> None:

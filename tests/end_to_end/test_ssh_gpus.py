@@ -20,7 +20,8 @@ from potato_ray.config import ProjectConfig
 from potato_ray.registry.runs import Run
 from potato_ray.registry.states import State
 
-pytestmark = pytest.mark.ray
+pytestmark = [pytest.mark.ray, pytest.mark.alone]
+"""How long a card is idle is measured."""
 
 FREE_MB = (20000, 30000)
 N_RUNS = 20 if os.environ.get("POTATO_RAY_LONG") else 8
