@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from potato_ray.actors.failures import passes_by_itself, unexpected
 from potato_ray.actors.placing import Placing
 from potato_ray.backends.base import Placement, Refusal
-from potato_ray.backends.grants import starts_agents
-from potato_ray.config.models import ModelTraining
+from potato_ray.backends.grants import gives_cards, starts_agents
+from potato_ray.config.models import ModelTraining, ProjectConfig
 from potato_ray.errors import Conflict, PotatoRayError, StartRefused
 from potato_ray.registry.runs import NewRun, Reservation, Run
 from potato_ray.registry.states import State
@@ -116,7 +116,7 @@ class Admission:
         """A place for a run; None while one is looked for on another machine."""
         backend = self.controller.backend(run.backend)
         taken = await self.controller.write(self.registry.taken, run.backend)
-        if not plan.uses_gpu or not starts_agents(self.controller.config, run.backend):
+        if not plan.uses_gpu or not _looks_elsewhere(self.controller.config, run.backend):
             return await asyncio.to_thread(backend.place, taken, uses_gpu=plan.uses_gpu)
         placement = self.placing.look(run.run_id, backend, taken)
         if placement is None and not run.step:
@@ -184,3 +184,8 @@ def _new_run(request: StartRequest, plan: StartPlan, split_seed: int) -> NewRun:
 
 def _reservation(backend: str, placement: Placement) -> Reservation:
     return Reservation(backend=backend, gpu_uuids=placement.gpu_uuids, device=placement.device)
+
+
+def _looks_elsewhere(config: ProjectConfig, backend: str) -> bool:
+    """Whether another machine has to be asked for a GPU, which takes its time."""
+    return starts_agents(config, backend) and gives_cards(config, backend)

@@ -13,6 +13,7 @@ from potato_ray.actors import tasks
 from potato_ray.actors.failures import answer_of, forget
 from potato_ray.actors.task_tries import TaskTries
 from potato_ray.backends.base import Placement
+from potato_ray.backends.grants import gives_cards
 from potato_ray.backends.making import environment, lost_after_s, num_threads
 from potato_ray.bundle.comparison import split_changes
 from potato_ray.bundle.reading import items_of, read_manifest
@@ -160,9 +161,9 @@ class Building:
         write_json(self.job.spec, spec.as_json())
 
     def _gpu_uuids(self) -> tuple[str, ...] | None:
-        """The cards that the worker sees; None: its agent chooses among those of its machine."""
-        elsewhere = self.controller.desk.serves(self.run.backend) and self.placement.device != "cpu"
-        return None if elsewhere else self.placement.gpu_uuids
+        """The cards that the worker sees; None: they are chosen over there, by its agent or by SLURM."""
+        ours = gives_cards(self.controller.config, self.run.backend) or self.placement.device == "cpu"
+        return self.placement.gpu_uuids if ours else None
 
     def split_changes(self) -> list[str]:
         """What moved items between splits since the run that this one's score is compared with."""

@@ -12,8 +12,11 @@ from potato_ray.errors import RunFailed
 if TYPE_CHECKING:
     from potato_ray.config.models import ProjectConfig
 
-STARTED_BY_US = frozenset({"ssh"})
+STARTED_BY_US = frozenset({"ssh", "slurm"})
 """The types of backends whose agents the server starts, one for each run."""
+
+CARDS_NOT_OURS = frozenset({"agent", "slurm"})
+"""The types of backends where somebody else gives a run its GPUs: the agent of a machine, or SLURM."""
 
 
 @dataclass(frozen=True)
@@ -53,3 +56,9 @@ def starts_agents(config: ProjectConfig, backend: str) -> bool:
     """Whether the server itself starts the agent of a run on this backend."""
     settings = config.model_training.backends.get(backend)
     return settings is not None and settings.type in STARTED_BY_US
+
+
+def gives_cards(config: ProjectConfig, backend: str) -> bool:
+    """Whether the server itself chooses the GPUs of a run on this backend, and reserves them."""
+    settings = config.model_training.backends.get(backend)
+    return settings is None or settings.type not in CARDS_NOT_OURS

@@ -25,8 +25,8 @@ from potato_ray.backends.base import Job, Outcome
 from potato_ray.backends.grants import Means
 from potato_ray.backends.host_dialogue import Bytes, Dialogue, HostRefused
 from potato_ray.backends.host_report import MIN_DISK_MB, HostReport
+from potato_ray.backends.host_settings import HostSettings
 from potato_ray.backends.remote_note import RemoteNote, read_note, write_note
-from potato_ray.backends.ssh_settings import SshSettings
 from potato_ray.errors import ProjectUnwritable
 from potato_ray.job.folder import JobFolder
 from potato_ray.mirror.folder import MirrorFolder
@@ -65,7 +65,7 @@ class HostAgent:
     grows with each step towards an agent that was never reached before.
     """
 
-    def __init__(self, job: Job, name: str, settings: SshSettings, means: Means) -> None:
+    def __init__(self, job: Job, name: str, settings: HostSettings, means: Means) -> None:
         self.job = job
         self.name = name
         self.settings = settings
@@ -229,7 +229,7 @@ class HostAgent:
                 "backend": self.name,
                 "host": self.host,
                 "keep": self.settings.keep_remote,
-                "min_free_gpu_mb": self.settings.min_free_gpu_mb if self.settings.gpus == "auto" else None,
+                "min_free_gpu_mb": self.settings.least_card_mb,
             }
         )
         dialogue.hear("agent", ANSWER_S)

@@ -26,8 +26,9 @@ class HostReport:
 
     `python` is the interpreter of a run: that of the environment with the backend's packages, once it is
     built (`has_environment`). `modules` are those that were asked for with their versions, None for one that
-    is not there, "" for one whose version is unknown. `problem` says why remote_dir cannot be used,
-    `runs_no_programs` that its disk is mounted noexec. `smi` holds what nvidia-smi said, by its arguments.
+    is not there, "" for one whose version is unknown; `commands` those that were looked for, each with its
+    path, None for one that is not on PATH. `problem` says why remote_dir cannot be used, `runs_no_programs`
+    that its disk is mounted noexec. `smi` holds what nvidia-smi said, by its arguments.
     """
 
     host: str
@@ -43,6 +44,7 @@ class HostReport:
     has_environment: bool = False
     torch: TorchBuild | None = None
     modules: Mapping[str, str | None] = field(default_factory=dict)
+    commands: Mapping[str, str | None] = field(default_factory=dict)
     smi: Mapping[tuple[str, ...], Answer] = field(default_factory=dict)
 
     @classmethod
@@ -62,7 +64,8 @@ class HostReport:
                 has_code=bool(body.get("has_code")),
                 has_environment=body.get("python") not in (None, body["executable"]),
                 torch=_torch(body.get("torch")),
-                modules={str(name): _text(version) for name, version in (body.get("modules") or {}).items()},
+                modules=_texts(body.get("modules")),
+                commands=_texts(body.get("commands")),
                 smi={
                     tuple(arguments): _answer(said)
                     for arguments, said in zip(asked, body.get("smi") or (), strict=False)
@@ -102,5 +105,5 @@ def _number(value: Any) -> float | None:
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
-def _text(value: Any) -> str | None:
-    return None if value is None else str(value)
+def _texts(said: Any) -> dict[str, str | None]:
+    return {str(name): None if value is None else str(value) for name, value in (said or {}).items()}

@@ -14,7 +14,7 @@ from potato_ray.registry.runs import Run
 from potato_ray.registry.states import State
 
 if TYPE_CHECKING:
-    from potato_ray.backends.ssh_settings import SshSettings
+    from potato_ray.backends.host_settings import HostSettings
     from potato_ray.config.models import ProjectConfig
 
 
@@ -23,7 +23,7 @@ class LeftOnHost:
     """A run's folders: `folder` and its `artifacts` on the host (POSIX paths), `home` is `artifacts` here."""
 
     run_id: str
-    settings: SshSettings
+    settings: HostSettings
     note: RemoteNote
     run_folder: Path
 
@@ -63,7 +63,7 @@ def are_gone(run: Run, run_folder: Path | None) -> bool:
 
 
 def left_on_host(config: ProjectConfig, run: Run, run_folder: Path | None) -> LeftOnHost:
-    """What a run of an ssh backend left on its host. Raises Conflict (no_remote_files, host_changed)."""
+    """What a run left on a host that is logged in to. Raises Conflict (no_remote_files, host_changed)."""
     note = read_note(run_folder) if run_folder is not None else None
     if not run.ended:
         raise _nothing(f"Run {run.run_id} has not ended.", "Wait for its end: then its files are copied.")
@@ -80,14 +80,14 @@ def left_on_host(config: ProjectConfig, run: Run, run_folder: Path | None) -> Le
     return LeftOnHost(run.run_id, settings, note, run_folder)
 
 
-def _settings(config: ProjectConfig, run: Run, note: RemoteNote) -> SshSettings:
+def _settings(config: ProjectConfig, run: Run, note: RemoteNote) -> HostSettings:
     # Imported where there is one: what it needs is loaded by nobody else.
-    from potato_ray.backends.ssh_settings import SshSettings
-    from potato_ray.config.backends import SshBackend
+    from potato_ray.backends.host_settings import HostSettings, host_keys
+    from potato_ray.config.backends import SlurmBackend, SshBackend
 
     configured = config.model_training.backends.get(run.backend)
-    if isinstance(configured, SshBackend):
-        settings = SshSettings.from_config(configured, run.backend, config.path.parent)
+    if isinstance(configured, SshBackend | SlurmBackend):
+        settings = HostSettings(**host_keys(configured, run.backend, config.path.parent))
         if settings.host == note.host:
             return settings
     raise Conflict(

@@ -45,6 +45,12 @@ def make_backend(
 
         described = SshSettings.from_config(settings, describe(name, config), config.path.parent)
         return SshBackend(name, described, means)
+    if settings.type == "slurm":
+        from potato_ray.backends.slurm import SlurmBackend
+        from potato_ray.backends.slurm_settings import SlurmSettings
+
+        submitted = SlurmSettings.from_config(settings, describe(name, config), config.path.parent)
+        return SlurmBackend(name, submitted, means)
     return UnbuiltBackend(name, config.model_training.backends[name].type, describe(name, config))
 
 

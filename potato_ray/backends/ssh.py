@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 import shlex
-import time
-from collections.abc import Callable, Sequence, Set
-from pathlib import Path
+from collections.abc import Sequence, Set
 from typing import Final
 
 from potato_ray.backends import ssh_check
-from potato_ray.backends.agent import agent_may_live, gone_after_s, touched_at
-from potato_ray.backends.base import CheckReport, EventSink, Job, Outcome, Placement, Refusal
-from potato_ray.backends.grants import Means
-from potato_ray.backends.host_agent import FACTS_S, HostAgent
+from potato_ray.backends.base import CheckReport, Placement, Refusal
+from potato_ray.backends.host_agent import FACTS_S
+from potato_ray.backends.host_backend import HostBackend
 from potato_ray.backends.host_dialogue import one_answer
-from potato_ray.backends.host_line import HostLine
 from potato_ray.backends.host_report import SMI, HostReport
-from potato_ray.backends.remote_note import NAME, read_note
 from potato_ray.backends.ssh_check import Looked
 from potato_ray.backends.ssh_placing import HostGpus, on_cpu, place_on_host
-from potato_ray.backends.ssh_run import SshRun
 from potato_ray.backends.ssh_settings import SshSettings
 from potato_ray.backends.torch_build import TorchBuild
 from potato_ray.backends.way_back import look_for_way_back
-from potato_ray.errors import PotatoRayError, RunFailed
+from potato_ray.errors import PotatoRayError
 from potato_ray.job.command import Answer
-from potato_ray.mirror.folder import MirrorFolder
 from potato_ray.ssh import Connection
 
 TORCH_FOR_S: Final = 600.0
@@ -35,29 +28,12 @@ PLACE_S: Final = 90.0
 """For one look at what is free there, a torch that is imported for the first time included."""
 
 
-class SshBackend:
-    """Runs on a host; `means` is what its runs need of the server, None for who only looks."""
+class SshBackend(HostBackend[SshSettings]):
+    """Runs on a host, on the GPU that is the freest there."""
 
-    def __init__(
-        self,
-        name: str,
-        settings: SshSettings,
-        means: Means | None = None,
-        *,
-        line: HostLine | None = None,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
-        wall_clock: Callable[[], float] = time.time,
-    ) -> None:
-        self.name = name
-        self.type = "ssh"
-        self.settings = settings
-        self._means = means
-        self._line = line or HostLine(settings.destination)
-        self._clock = clock
-        self._sleep = sleep
-        self._wall_clock = wall_clock
-        self._torch: tuple[float, TorchBuild | None] | None = None
+    type = "ssh"
+    _torch: tuple[float, TorchBuild | None] | None = None
+    """When a host's torch was asked for, and what it said."""
 
     def check(self) -> CheckReport:
         """Log in and look at everything that a run needs, torch and the trainers' packages included."""
@@ -84,32 +60,6 @@ class SshBackend:
         except PotatoRayError as failure:
             return Refusal(failure.code, failure.message, failure.next_step, evidence=failure.evidence)
         return self._placed(gpus, taken)
-
-    def execute(self, job: Job, sink: EventSink) -> Outcome:
-        """Run the job on the host, or follow it where it is under way there, to its end."""
-        if self._means is None:
-            raise RunFailed("This process may only look at the host.", code="backend_failed")
-        agent = HostAgent(job, self.name, self.settings, self._means)
-        return SshRun(agent, job, sink, clock=self._clock, sleep=self._sleep).run()
-
-    def alive(self, folder: Path) -> bool:
-        """Whether a process of this job may live over there: until it was cleared up, or is long silent.
-
-        An agent that is about to start a worker says nothing of one yet; its GPU is not free.
-        """
-        note = read_note(folder)
-        if note is None:
-            return agent_may_live(folder, self._wall_clock())
-        mirror = MirrorFolder(folder)
-        if note.cleared or mirror.result.exists():
-            return False
-        heard_at = touched_at(mirror.heartbeat)
-        since = heard_at if heard_at is not None else touched_at(folder / NAME) or 0.0
-        return self._wall_clock() - since < gone_after_s(mirror)
-
-    def close(self) -> None:
-        """Log out."""
-        self._line.close()
 
     def _placed(self, gpus: HostGpus, taken: Set[str]) -> Placement | Refusal:
         settings = self.settings

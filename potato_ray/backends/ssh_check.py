@@ -53,13 +53,13 @@ def reached(
         if isinstance(placed, Placement)
         else f"{description}. {placed.message}",
         checks=(
-            Check("ssh", ok=True, message=f"logged in to {report.host} as {report.user or 'you'}"),
+            login_check(report),
             looked.way_back,
-            _python_check(report),
+            python_check(report),
             _device_check(placed, trainers),
             *(_card_check(card, looked.gpus) for card in looked.gpus.listing.cards),
             *_smi_check(looked.gpus),
-            _disk_check(report, packages),
+            disk_check(report, packages),
             Check("path", ok=True, message=f"PATH there: {report.search_path}"),
             *_trainer_checks(trainers),
         ),
@@ -95,7 +95,13 @@ def _facts(looked: Looked, trainers: Mapping[str, Mapping[str, Any]]) -> dict[st
     }
 
 
-def _python_check(report: HostReport) -> Check:
+def login_check(report: HostReport) -> Check:
+    """Where the login has led to."""
+    return Check("ssh", ok=True, message=f"logged in to {report.host} as {report.user or 'you'}")
+
+
+def python_check(report: HostReport) -> Check:
+    """Whether the interpreter of an agent is recent enough."""
     parts = re.findall(r"\d+", report.version)[:2]
     recent = tuple(int(part) for part in parts) >= OLDEST_PYTHON
     return Check(
@@ -151,7 +157,8 @@ def _cards(gpus: HostGpus) -> list[dict[str, Any]]:
     ]
 
 
-def _disk_check(report: HostReport, packages: Sequence[str]) -> Check:
+def disk_check(report: HostReport, packages: Sequence[str] = ()) -> Check:
+    """Whether remote_dir can be used, for a list of packages too."""
     where, free_mb = report.remote_dir, report.free_disk_mb
     if report.problem:
         words = f"{where} cannot be used: {report.problem}"

@@ -21,7 +21,9 @@ class UnbuiltBackend:
 
     @property
     def sentence(self) -> str:
-        return f"{self.description} cannot run anything yet: this version runs on local, ssh and agents."
+        return (
+            f"{self.description} cannot run anything yet: this version runs on local, ssh, slurm and agents."
+        )
 
     def check(self) -> CheckReport:
         check = Check("support", ok=False, message=self.sentence, next_step=NEXT_STEP)

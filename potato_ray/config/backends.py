@@ -21,7 +21,9 @@ from potato_ray.config.values import (
     Memory,
     Port,
     Positive,
+    SbatchFlags,
     SlurmTime,
+    SlurmWord,
     Text,
     Texts,
     Word,
@@ -75,18 +77,18 @@ class SlurmBackend(ReachedBySsh):
     type: Literal["slurm"]
     remote_dir: Command
     job_python: Command | None = None
-    partition: Word | None = None
-    account: Word | None = None
-    qos: Word | None = None
-    gres: Word | None = None
+    partition: SlurmWord | None = None
+    account: SlurmWord | None = None
+    qos: SlurmWord | None = None
+    gres: SlurmWord | None = None
     time: SlurmTime | None = None
     mem: Memory | None = None
     cpus_per_task: Positive | None = None
-    constraint: Word | None = None
-    nodelist: Word | None = None
-    exclude: Word | None = None
-    reservation: Word | None = None
-    sbatch_args: Texts = ()
+    constraint: SlurmWord | None = None
+    nodelist: SlurmWord | None = None
+    exclude: SlurmWord | None = None
+    reservation: SlurmWord | None = None
+    sbatch_args: SbatchFlags = ()
     prelude: Lines = ()
     poll_interval_s: AboveZero = 10.0
 

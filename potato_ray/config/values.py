@@ -66,6 +66,18 @@ def _int_as_text(value: Any) -> Any:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
+def _slurm_word(value: str) -> str:
+    if any(each in value for each in "\"'\\#"):
+        raise ValueError("must not contain quotes, backslashes or #: sbatch would end there")
+    return value
+
+
+def _sbatch_flag(value: str) -> str:
+    if not value.startswith("-"):
+        raise ValueError("must be a flag of sbatch, such as --exclusive; one with a value is --name=value")
+    return value
+
+
 def _slurm_time(value: str) -> str:
     seconds_of(value)
     return value
@@ -77,7 +89,7 @@ def _env_name(value: str) -> str:
     return value
 
 
-def _env_value(value: str) -> str:
+def _no_nul(value: str) -> str:
     if "\0" in value:
         raise ValueError("must not contain a NUL character")
     return value
@@ -128,9 +140,10 @@ Command = Annotated[str, AfterValidator(_one_line), AfterValidator(_no_option)]
 Gpus = Annotated[str, BeforeValidator(_gpus)]
 Device = Annotated[str, AfterValidator(_device)]
 SlurmTime = Annotated[str, BeforeValidator(_int_as_text), AfterValidator(_slurm_time)]
-Memory = Annotated[Word, BeforeValidator(_int_as_text)]
+SlurmWord = Annotated[Word, AfterValidator(_slurm_word)]
+Memory = Annotated[SlurmWord, BeforeValidator(_int_as_text)]
 EnvName = Annotated[str, AfterValidator(_env_name)]
-EnvValue = Annotated[str, BeforeValidator(_int_as_text), AfterValidator(_env_value)]
+EnvValue = Annotated[str, BeforeValidator(_int_as_text), AfterValidator(_no_nul)]
 WebAddress = Annotated[str, AfterValidator(_web_address)]
 OffSwitch = BeforeValidator(_false_is_off)
 AutoOrBool = BeforeValidator(_auto_or_bool)
@@ -139,7 +152,8 @@ DataFile = Annotated[str, BeforeValidator(_path_of), Field(min_length=1)]
 
 # Lists come out as tuples, so that a configuration cannot change under those who hold it.
 Texts = Annotated[tuple[Text, ...], Strict(False)]
-Lines = Annotated[tuple[str, ...], Strict(False)]
+Lines = Annotated[tuple[Annotated[str, AfterValidator(_no_nul)], ...], Strict(False)]
+SbatchFlags = Annotated[tuple[Annotated[Text, AfterValidator(_sbatch_flag)], ...], Strict(False)]
 DataFiles = Annotated[tuple[DataFile, ...], Strict(False), Field(min_length=1)]
 Schemes = Annotated[tuple[dict[str, Any], ...], Strict(False), Field(min_length=1)]
 

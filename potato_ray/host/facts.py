@@ -1,4 +1,4 @@
-"""What a host has: Python, disk, GPUs, torch, modules. Nothing is written there."""
+"""What a host has: Python, disk, GPUs, torch, modules, commands. Nothing is written there."""
 
 from __future__ import annotations
 
@@ -51,15 +51,16 @@ print('answer: ' + json.dumps({name: version(name) for name in sys.argv[1:]}))
 
 
 def facts(request: Mapping[str, Any], has_code: bool) -> dict[str, Any]:
-    """The facts; of nvidia-smi, torch and modules only what the request asks for.
+    """The facts; of nvidia-smi, torch, modules and commands only what the request asks for.
 
     `smi`: [{"code", "out"}] for each list of arguments; `torch`: {"version", "cuda", "hip",
-    "architectures"} or None; `modules`: {name: version, "" for an unknown one, None for none that is there}.
+    "architectures"} or None; `modules`: {name: version, "" for an unknown one, None for none that is there};
+    `commands`: {name: path, None for one that is not on PATH}. `env` of the request is set before them.
     """
     built = environment_python(request)
     python = str(built) if built is not None and is_built(built) else sys.executable
     environment = {**os.environ, **(request.get("env") or {})}
-    asked = request.get("modules") or ()
+    asked, search_path = request.get("modules") or (), environment.get("PATH")
     return {
         "version": ".".join(map(str, sys.version_info[:3])),
         "executable": sys.executable,
@@ -74,6 +75,7 @@ def facts(request: Mapping[str, Any], has_code: bool) -> dict[str, Any]:
         "smi": ask_smi(request.get("smi") or ()),
         "torch": _ask(python, [_ASK_TORCH], environment) if request.get("torch") else None,
         "modules": _ask(python, [_ASK_MODULES, *asked], environment) if asked else None,
+        "commands": {name: shutil.which(name, path=search_path) for name in request.get("commands") or ()},
     }
 
 

@@ -82,6 +82,7 @@ def queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Queue]:
     path = tmp_path / "p" / "config.yaml"
     body = yaml.safe_load(path.read_text("utf-8"))
     hosts = {name: {"type": "ssh", "host": name} for name in ("gpu", "other")}
+    hosts["cluster"] = {"type": "slurm", "host": "login1", "remote_dir": "/shared", "job_python": "python3"}
     body["model_training"].update(backends=hosts, max_concurrent_runs=9)
     path.write_text(yaml.safe_dump(body, allow_unicode=True), "utf-8")
     config = load(path)
@@ -111,6 +112,17 @@ def test_runs_on_other_backends_begin_while_a_host_hangs(queue: Queue) -> None:
         queue.hosts["gpu"].answers = [FULL]
         queue.hosts["gpu"].go.set()
         await queue.woken_again()
+
+    played(scenario)
+
+
+def test_nobody_looks_for_a_gpu_where_slurm_gives_it(queue: Queue) -> None:
+    async def scenario() -> None:
+        run_id = await queue.enqueue("cluster")
+        queue.places = [Placement("cluster", "cuda", host="login1")]
+        await queue.admission.admit()
+        assert queue.begun == [run_id]
+        assert queue.step(run_id) == ""
 
     played(scenario)
 

@@ -6,8 +6,10 @@ import pytest
 
 from potato_ray.backends.agent import AgentBackend
 from potato_ray.backends.base import Job, Placement, Refusal
+from potato_ray.backends.grants import gives_cards, starts_agents
 from potato_ray.backends.local import LocalBackend
 from potato_ray.backends.making import describe, lost_after_s, make_backend, require_runnable
+from potato_ray.backends.slurm import SlurmBackend
 from potato_ray.backends.ssh import SshBackend
 from potato_ray.config import ProjectConfig, load
 from potato_ray.errors import NotFound, RunFailed, StartRefused
@@ -86,24 +88,44 @@ def test_an_ssh_backend_is_runnable_and_logs_in_to_nothing_until_it_is_asked(
         backend.execute(Job("r", 1, tmp_path), lambda *args: pytest.fail("nothing to say"))
 
 
-@pytest.mark.parametrize("name", ["cluster", "lab"])
-def test_a_type_that_cannot_run_yet_says_so_everywhere(
-    config: ProjectConfig, name: str, tmp_path: Path
+def test_a_slurm_backend_is_runnable_and_logs_in_to_nothing_for_a_place(config: ProjectConfig) -> None:
+    require_runnable("cluster", config)
+    backend = make_backend("cluster", config)
+    assert isinstance(backend, SlurmBackend)
+    placed = backend.place(set())
+    assert isinstance(placed, Placement)
+    assert (placed.device, placed.gpu_uuids, placed.host) == ("cuda", (), "login.example.org")
+    assert backend.settings.description == "cluster (slurm to login.example.org)"
+
+
+@pytest.mark.parametrize(
+    ("name", "starts", "gives"),
+    [
+        ("local", False, True),
+        ("gpu-server", True, True),
+        ("cluster", True, False),
+        ("workstation", False, False),
+    ],
+)
+def test_who_starts_the_agent_of_a_run_and_who_gives_it_its_gpu(
+    config: ProjectConfig, name: str, starts: bool, gives: bool
 ) -> None:
-    backend = make_backend(name, config)
+    assert (starts_agents(config, name), gives_cards(config, name)) == (starts, gives)
+
+
+def test_a_type_that_cannot_run_yet_says_so_everywhere(config: ProjectConfig, tmp_path: Path) -> None:
+    backend = make_backend("lab", config)
     report, placed = backend.check(), backend.place(set())
     assert isinstance(placed, Refusal)
     assert not report.ok
-    assert (
-        report.checks[0].message
-        == placed.message
-        == f"{describe(name, config)} cannot run anything yet: "
-        + ("this version runs on local, ssh and agents.")
+    assert report.checks[0].message == placed.message
+    assert placed.message == (
+        "lab (ray) cannot run anything yet: this version runs on local, ssh, slurm and agents."
     )
     with pytest.raises(RunFailed):
         backend.execute(Job("r", 1, tmp_path), lambda *args: pytest.fail("nothing to say"))
-    with pytest.raises(StartRefused, match="runs on local, ssh and agents"):
-        require_runnable(name, config)
+    with pytest.raises(StartRefused, match="runs on local, ssh, slurm and agents"):
+        require_runnable("lab", config)
 
 
 def test_local_is_runnable(config: ProjectConfig) -> None:

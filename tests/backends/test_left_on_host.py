@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +10,14 @@ import pytest
 from left_files import note_of
 
 from potato_ray.backends.base import Outcome
-from potato_ray.backends.left_on_host import files_stay
+from potato_ray.backends.left_on_host import files_stay, left_on_host
+from potato_ray.backends.remote_note import write_note
+from potato_ray.config import load
+from potato_ray.errors import Conflict
 from potato_ray.registry.runs import Run
 from potato_ray.registry.states import State
 
+CONFIGS = Path(__file__).parents[2] / "configs"
 URI = "gpubox:/home/ada/jobs/r.1/artifacts"
 ENDED = {"outcome": asdict(Outcome("success"))}
 
@@ -40,3 +44,19 @@ def test_files_stay_where_they_were_kept_and_not_removed_since(
     state: State, uri: str, note: dict[str, Any], stays: bool
 ) -> None:
     assert files_stay(run_of(state, uri), note_of(Path("/home/ada/jobs"), **note)) is stays
+
+
+@pytest.mark.parametrize("configured", ["ssh", "slurm"])
+def test_any_host_that_is_logged_in_to_is_asked_for_the_files_of_its_runs(
+    tmp_path: Path, configured: str
+) -> None:
+    config = load(CONFIGS / configured / "config.yaml")
+    [name] = config.model_training.backends
+    host = config.model_training.backends[name].host  # type: ignore[union-attr]
+    write_note(tmp_path, replace(note_of(Path("/r"), **ENDED, keep=True), host=host))
+    left = left_on_host(config, replace(run_of(State.SUCCESS, URI), backend=name), tmp_path)
+    assert (left.host, left.settings.destination.host) == (host, host)
+    write_note(tmp_path, replace(note_of(Path("/r"), **ENDED, keep=True), host="another"))
+    with pytest.raises(Conflict) as refused:
+        left_on_host(config, replace(run_of(State.SUCCESS, URI), backend=name), tmp_path)
+    assert refused.value.code == "host_changed"

@@ -16,7 +16,7 @@ CONFIGS = Path(__file__).parents[2] / "configs"
 
 @pytest.fixture(scope="module")
 def config() -> ProjectConfig:
-    return load(CONFIGS / "slurm" / "config.yaml")
+    return load(CONFIGS / "ray" / "config.yaml")
 
 
 REFUSALS: dict[str, tuple[dict[str, Any], str, str]] = {
@@ -28,8 +28,8 @@ REFUSALS: dict[str, tuple[dict[str, Any], str, str]] = {
     "an unknown parameter": ({"params": {"clasifier": "SVC"}}, "bad_params", "Correct"),
     "a parameter of the wrong type": ({"params": {"min_instances": "many"}}, "bad_params", "Correct"),
     "a callable that is no estimator": ({"params": {"classifier": "os.system"}}, "bad_params", "Correct"),
-    "an unknown backend": ({"backend": "clustr"}, "unknown_backend", "Did you mean"),
-    "a backend that cannot run yet": ({"backend": "cluster"}, "unknown_backend", "local"),
+    "an unknown backend": ({"backend": "labb"}, "unknown_backend", "Did you mean"),
+    "a backend that cannot run yet": ({"backend": "lab"}, "unknown_backend", "local"),
 }
 
 
