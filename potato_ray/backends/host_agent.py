@@ -230,6 +230,7 @@ class HostAgent:
                 "host": self.host,
                 "keep": self.settings.keep_remote,
                 "min_free_gpu_mb": self.settings.least_card_mb,
+                "slurm": self.settings.slurm,
             }
         )
         dialogue.hear("agent", ANSWER_S)
