@@ -99,8 +99,14 @@ def num_threads(config: ProjectConfig, name: str) -> int | None:
 
 
 def environment(config: ProjectConfig, name: str) -> dict[str, str]:
-    """What is added to the environment of a worker on a backend."""
-    return dict(getattr(config.model_training.backends.get(name), "env", None) or {})
+    """What is added to the environment of a worker on a backend.
+
+    Under SLURM the job's script does that, before the prelude: what a module has set stays as it is.
+    """
+    settings = config.model_training.backends.get(name)
+    if settings is None or settings.type == "slurm":
+        return {}
+    return dict(getattr(settings, "env", None) or {})
 
 
 def local_settings(config: ProjectConfig) -> LocalSettings:

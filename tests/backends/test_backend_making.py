@@ -8,7 +8,7 @@ from potato_ray.backends.agent import AgentBackend
 from potato_ray.backends.base import Job, Placement, Refusal
 from potato_ray.backends.grants import gives_cards, starts_agents
 from potato_ray.backends.local import LocalBackend
-from potato_ray.backends.making import describe, lost_after_s, make_backend, require_runnable
+from potato_ray.backends.making import describe, environment, lost_after_s, make_backend, require_runnable
 from potato_ray.backends.slurm import SlurmBackend
 from potato_ray.backends.ssh import SshBackend
 from potato_ray.config import ProjectConfig, load
@@ -28,9 +28,10 @@ model_training:
   num_threads: 3
   max_ram_mb: 900
   backends:
-    gpu-server: {type: ssh, host: gpu.example.org}
+    gpu-server: {type: ssh, host: gpu.example.org, env: {A: 1}}
     cluster:
-      {type: slurm, host: login.example.org, remote_dir: /shared/p, job_python: python3, gres: "gpu:1"}
+      {type: slurm, host: login.example.org, remote_dir: /shared/p, job_python: python3, gres: "gpu:1",
+       env: {PATH: /opt/slurm/bin}}
     workstation: {type: agent}
     lab: {type: ray}
 """
@@ -111,6 +112,16 @@ def test_who_starts_the_agent_of_a_run_and_who_gives_it_its_gpu(
     config: ProjectConfig, name: str, starts: bool, gives: bool
 ) -> None:
     assert (starts_agents(config, name), gives_cards(config, name)) == (starts, gives)
+
+
+def test_the_env_of_a_backend_is_set_for_its_workers_and_under_slurm_by_the_job_s_script(
+    config: ProjectConfig,
+) -> None:
+    assert environment(config, "gpu-server") == {"A": "1"}
+    assert environment(config, "cluster") == environment(config, "local") == {}
+    backend = make_backend("cluster", config)
+    assert isinstance(backend, SlurmBackend)
+    assert backend.settings.keys["env"] == {"PATH": "/opt/slurm/bin"}
 
 
 def test_a_type_that_cannot_run_yet_says_so_everywhere(config: ProjectConfig, tmp_path: Path) -> None:
