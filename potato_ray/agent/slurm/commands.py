@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Mapping, NamedTuple
 
 from potato_ray.agent.errors import AgentError
+from potato_ray.agent.slurm.states import FORMAT, JobState, parse
 from potato_ray.job.environment import inherited
 
 TIMEOUT_S = 75.0
@@ -141,6 +142,19 @@ class Slurm:
     def scontrol(self, *arguments: str, cluster: str = "") -> Said:
         """Raises SlurmAway."""
         return self._run("scontrol", arguments, cluster)
+
+    def jobs(self, *selection: str, at: float = 0.0, cluster: str = "") -> dict[str, JobState]:
+        """The jobs that squeue has for a selection such as "-j", "1,2", finished ones among them, by id.
+
+        A job that is not there is unknown to SLURM. `at` is the time that the states carry. Raises SlurmAway,
+        also for words that are not understood: from a call that failed, no absence is concluded.
+        """
+        said = self.squeue("-h", "-t", "all", "-o", FORMAT, *selection, cluster=cluster)
+        if said.code == 0:
+            return parse(said.out, at)
+        if UNKNOWN_JOB in said.err:
+            return {}
+        raise self._away("squeue", said.words or f"it ended with code {said.code}")
 
     def show_job(self, job_id: str, cluster: str = "") -> str:
         """`scontrol show job` of a job in one line; "" where there is no scontrol or SLURM has forgotten it.

@@ -1,0 +1,200 @@
+"""How SLURM's jobs stand: one squeue an interval for all jobs of a backend, however many agents follow them.
+
+<shared>/slurm/looks.json   the last look: when, at which jobs, what squeue said, or that SLURM was away
+<shared>/slurm/looks.lock   held by the agent that asks
+<shared>/slurm/jobs/<job>   an empty file for each job that somebody follows, touched as long as that is so
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Callable, Iterator
+
+from potato_ray.agent.file_lock import FileLock
+from potato_ray.agent.slurm.commands import Slurm, SlurmAway
+from potato_ray.agent.slurm.states import NOT_SEEN, JobState
+from potato_ray.job.folder import read_json, write_json
+
+VERSION = 1
+AT_ONCE = 500
+"""The most jobs in one command."""
+FORGOTTEN_AFTER = 12
+"""Intervals after which nobody follows a job any more whose file was not touched."""
+FORGOTTEN_AFTER_S = 120.0
+"""The least time for that; a command that hangs keeps an agent from touching its file."""
+ABSENT_LOOKS = 2
+"""In how many looks on end a job has to be missing until SLURM is believed to have forgotten it."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """What one look saw. `at`: epoch seconds UTC, `absent`: how often on end a job was not there.
+
+    `away`: the words of a SLURM that was not reached; what was seen before stands then.
+    """
+
+    at: float = 0.0
+    states: dict[str, JobState] = field(default_factory=dict)
+    absent: dict[str, int] = field(default_factory=dict)
+    away: dict[str, str] | None = None
+
+    @classmethod
+    def from_json(cls, body: Any) -> Look:
+        """Raises KeyError, TypeError, ValueError."""
+        if body["v"] != VERSION:
+            raise ValueError("a look of another version")
+        states = {
+            key: JobState(str(state), str(reason), str(nodes), float(at))
+            for key, (state, reason, nodes, at) in body["states"].items()
+        }
+        absent = {key: int(n) for key, n in body["absent"].items()}
+        away = body["away"]
+        return cls(float(body["at"]), states, absent, dict(away) if away is not None else None)
+
+    def as_json(self) -> dict[str, Any]:
+        states = {key: list(state) for key, state in self.states.items()}
+        return {"v": VERSION, "at": self.at, "states": states, "absent": self.absent, "away": self.away}
+
+    def of(self, key: str) -> JobState | None:
+        """Raises SlurmAway when this look reached no SLURM."""
+        if self.away is not None:
+            raise SlurmAway(**self.away)
+        if self.absent.get(key, 0) >= ABSENT_LOOKS:
+            return None
+        return self.states.get(key, NOT_SEEN)
+
+
+class Looks:
+    """The looks of one agent. `shared` is the backend's folder, `clock` epoch seconds UTC."""
+
+    def __init__(
+        self,
+        slurm: Slurm,
+        shared: Path,
+        poll_interval_s: float,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._slurm = slurm
+        self._interval_s = poll_interval_s
+        self._clock = clock
+        self._folder = shared / "slurm"
+        self._jobs = self._folder / "jobs"
+        self._last = Look()
+        self._touched: dict[str, float] = {}
+
+    def look(self, key: str) -> JobState | None:
+        """How the job ID or ID;CLUSTER stands; None: SLURM does not know it any more.
+
+        states.NOT_SEEN: nobody has looked since it was submitted. Raises SlurmAway, and OSError where the
+        shared folder cannot be used. When it is this agent's turn to ask, it takes as long as squeue does:
+        a minute where SLURM hangs.
+        """
+        self._follow(key)
+        if not self._is_fresh(self._last):
+            self._last = self._newest()
+        if not self._is_fresh(self._last):
+            self._ask_if_nobody_does()
+        return self._last.of(key)
+
+    def forget(self, key: str) -> None:
+        """Nobody here follows the job any more."""
+        self._touched.pop(key, None)
+        try:
+            (self._jobs / key).unlink()
+        except OSError:
+            pass  # it is passed over once it is old
+
+    def _follow(self, key: str) -> None:
+        now = self._clock()
+        if not 0 <= now - self._touched.get(key, float("-inf")) < self._interval_s:
+            self._jobs.mkdir(0o700, parents=True, exist_ok=True)
+            (self._jobs / key).touch(0o600)
+            self._touched[key] = now
+
+    def _is_fresh(self, look: Look) -> bool:
+        # One from the future was left by a clock that has been set back since.
+        return 0 <= self._clock() - look.at < self._interval_s
+
+    def _newest(self) -> Look:
+        """The last look of all agents, or of this one where no other can be read."""
+        try:
+            found = Look.from_json(read_json(self._folder / "looks.json") or {})
+        except (OSError, ValueError, TypeError, KeyError, AttributeError):
+            return self._last
+        return self._last if self._is_fresh(self._last) else found
+
+    def _ask_if_nobody_does(self) -> None:
+        lock = FileLock(self._folder / "looks.lock")
+        if not lock.try_to_take():
+            return
+        with lock:
+            self._last = self._newest()
+            if not self._is_fresh(self._last):
+                self._last = self._asked(self._last)
+                self._tell()
+
+    def _tell(self) -> None:
+        try:
+            write_json(self._folder / "looks.json", self._last.as_json())
+        except OSError:
+            pass  # a full disk: this agent knows, and the others ask for themselves
+
+    def _asked(self, before: Look) -> Look:
+        keys = self._followed()
+        states: dict[str, JobState] = {}
+        try:
+            for cluster, ids in _batches(keys):
+                found = self._slurm.jobs("-j", ",".join(ids), at=self._clock(), cluster=cluster)
+                states.update({_key(job_id, cluster): state for job_id, state in found.items()})
+        except SlurmAway as away:
+            said = {name: getattr(away, name) for name in ("message", "code", "evidence", "next_step")}
+            return Look(self._clock(), before.states, before.absent, said)
+        absent = {key: before.absent.get(key, 0) + 1 for key in keys if key not in states}
+        kept = {key: before.states[key] for key in absent if key in before.states}
+        return Look(self._clock(), {**kept, **states}, absent)
+
+    def _followed(self) -> list[str]:
+        """The jobs that agents follow; of those that they left without a word, the files are removed."""
+        times = {path: _touched_at(path) for path in self._jobs.iterdir() if _is_key(path.name)}
+        # By the file system's own clock, which other login nodes share.
+        newest = max((at for at in times.values() if at is not None), default=0.0)
+        oldest = newest - max(FORGOTTEN_AFTER * self._interval_s, FORGOTTEN_AFTER_S)
+        followed = []
+        for path, at in times.items():
+            if at is not None and at >= oldest:
+                followed.append(path.name)
+            else:
+                self.forget(path.name)
+        return sorted(followed, key=_cluster_first)
+
+
+def _batches(keys: list[str]) -> Iterator[tuple[str, list[str]]]:
+    """(cluster, ids) for each command."""
+    for cluster, group in groupby(keys, key=lambda key: key.partition(";")[2]):
+        ids = [key.partition(";")[0] for key in group]
+        for start in range(0, len(ids), AT_ONCE):
+            yield cluster, ids[start : start + AT_ONCE]
+
+
+def _cluster_first(key: str) -> tuple[str, int]:
+    job_id, _, cluster = key.partition(";")
+    return cluster, int(job_id)
+
+
+def _key(job_id: str, cluster: str) -> str:
+    return f"{job_id};{cluster}" if cluster else job_id
+
+
+def _is_key(name: str) -> bool:
+    return name.partition(";")[0].isdigit()
+
+
+def _touched_at(path: Path) -> float | None:
+    """When it was touched, in the file system's time; None where it is gone."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return None

@@ -1,0 +1,154 @@
+"""SLURM as the place where a worker runs: submitted from this login node, followed on shared storage."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from typing import Any, Callable
+
+from potato_ray.agent.apart import apart
+from potato_ray.agent.errors import AgentError
+from potato_ray.agent.held_job import Failure, HeldJob
+from potato_ray.agent.settings import Settings
+from potato_ray.agent.slurm.commands import Slurm
+from potato_ray.agent.slurm.keys import SlurmKeys
+from potato_ray.agent.slurm.looks import Looks
+from potato_ray.agent.slurm.script import job_script
+from potato_ray.agent.slurm.submission import Submission, submit
+from potato_ray.agent.slurm.watch import WAITING, JobWatch, Tell
+from potato_ray.agent.workplace import Workplace
+from potato_ray.job.events import EXIT_CANCELLED
+from potato_ray.job.folder import Exit
+from potato_ray.job.follow import ALIVE, ENDED, GONE, STARTING
+
+AFTER_GRACE_S = 900.0
+"""How long a SLURM that is away is waited for until it takes a cancel."""
+SETTLE_S = 30.0
+"""How much later than the end of its job exit.json may be seen: a network file system keeps what it knew."""
+
+
+class SlurmPlace(Workplace):
+    """`is_unwanted`: whether the start is to be broken off. `clock` is monotonic seconds."""
+
+    after_grace_s = AFTER_GRACE_S
+
+    def __init__(
+        self,
+        held: HeldJob,
+        settings: Settings,
+        keys: SlurmKeys,
+        tell: Tell,
+        is_unwanted: Callable[[], bool],
+        *,
+        settle_s: float = SETTLE_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._held = held
+        self._folder = held.folder
+        self._settings = settings
+        self._keys = keys
+        self._tell = tell
+        self._is_unwanted = is_unwanted
+        self._settle_s = settle_s
+        self._clock = clock
+        self._slurm = Slurm(keys.env, host=settings.host)
+        self._submission = Submission.read(held.folder.path)
+        self._watch: JobWatch | None = None
+        self._over_since: float | None = None
+        self._cancelled = False
+
+    def has_started(self) -> bool:
+        return bool(self._submission is not None and self._submission.job_id) or self._folder.exit.exists()
+
+    def spec(self) -> dict[str, Any]:
+        return dict(self._held.job.spec)
+
+    def start(self, code: Path) -> None:
+        """Submit it. Raises NotLaunched, Interrupted, AgentError, OSError."""
+        self._tell.step("submitting the job to SLURM")
+        stop = threading.Event()
+
+        def script(name: str) -> str:
+            return job_script(self._keys, name, self._folder.path.resolve(), code, self._settings.python)
+
+        self._submission = apart(
+            lambda: submit(self._slurm, self._folder.path, self._held.job.name, script, stop),
+            self._is_unwanted,
+            self._settings.timing.look_every_s,
+            stop.set,
+        )
+        flags = " ".join([*self._keys.flags(), *self._keys.sbatch_args])
+        self._tell.log(f"Submitted SLURM job {self._submission.job_id}: {flags or 'no flags of its own'}")
+        self._tell.step(f"SLURM job {self._submission.job_id}: submitted")
+
+    def state(self) -> str:
+        if self._is_there(self._folder.exit):
+            return ENDED
+        seen = self._watching().seen if self._has_id else None
+        if seen is not None and not seen.final:
+            self._over_since = None
+            waits = not seen.state or seen.state in WAITING or not self._folder.process.exists()
+            return STARTING if waits else ALIVE
+        return self._over()
+
+    def cancel(self, why: str, grace_s: float) -> None:
+        """Ask the launcher, in its folder, and SLURM; the first tells it that the signal is ours."""
+        self._cancelled = True
+        try:
+            self._folder.request_cancel(why, grace_s)
+        except OSError:
+            pass  # tried again at the next look
+        if self._has_id:
+            self._watching().cancel(grace_s)
+
+    def end(self) -> None:
+        """Cancel by the job's name, which also finds one whose submission was broken off."""
+        if self._submission is not None:
+            try:
+                self._slurm.scancel(f"--name={self._submission.name}", cluster=self._submission.cluster)
+            except AgentError as failure:
+                self._tell.log(f"SLURM job {self._submission.job_id} was not cancelled: {failure}", "warning")
+        if self._cancelled and not self._folder.process.exists() and not self._folder.exit.exists():
+            now = time.time()
+            said = "It was cancelled before SLURM started it."
+            self._folder.write_exit(Exit(EXIT_CANCELLED, None, "cancelled", 0.0, now, now, said))
+
+    def failure(self) -> Failure | None:
+        return None
+
+    def close(self) -> None:
+        if self._watch is not None:
+            self._watch.close()
+
+    @property
+    def _has_id(self) -> bool:
+        return self._submission is not None and bool(self._submission.job_id)
+
+    def _watching(self) -> JobWatch:
+        if self._watch is None:
+            assert self._submission is not None  # noqa: S101 - for the type checker; see _has_id
+            shared = self._settings.shared_dir or self._settings.workdir
+            looks = Looks(self._slurm, shared, self._keys.poll_interval_s)
+            self._watch = JobWatch(
+                self._slurm, self._submission, looks, self._tell, self._keys.poll_interval_s
+            )
+            self._watch.start()
+        return self._watch
+
+    def _over(self) -> str:
+        """SLURM says that the job has ended, or knows it no more: exit.json may still come into sight."""
+        now = self._clock()
+        if self._over_since is None:
+            self._over_since = now
+        return GONE if now - self._over_since >= self._settle_s else ALIVE
+
+    @staticmethod
+    def _is_there(path: Path) -> bool:
+        if path.exists():
+            return True
+        try:
+            list(path.parent.iterdir())  # has a network file system look again
+        except OSError:
+            return False
+        return path.exists()

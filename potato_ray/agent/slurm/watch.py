@@ -1,0 +1,168 @@
+"""Watching one SLURM job from a thread of its own: how it stands, told as it changes, and its cancel.
+
+    look ─▶ told, where it has changed ─▶ orders to cancel ─▶ wait for the next look
+
+SLURM's commands may take a minute each; who asks `seen` never waits for one.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from types import TracebackType
+from typing import Callable, Protocol
+
+from potato_ray.agent.errors import AgentError
+from potato_ray.agent.slurm.commands import Slurm, SlurmAway
+from potato_ray.agent.slurm.looks import Looks
+from potato_ray.agent.slurm.states import NOT_SEEN, JobState, in_words, needs_a_person
+from potato_ray.agent.slurm.submission import Submission
+
+SOON_S = 1.0
+"""Between two tries of an order that SLURM did not take."""
+JOIN_S = 2.0
+WAITING = frozenset(
+    "PENDING CONFIGURING REQUEUED REQUEUE_HOLD REQUEUE_FED SPECIAL_EXIT RESV_DEL_HOLD".split()  # noqa: SIM905
+)
+"""States of a job that has no node yet."""
+
+
+class Tell(Protocol):
+    """Who tells people: the relay of a job."""
+
+    def step(self, words: str) -> None:
+        """What is going on."""
+
+    def log(self, words: str, level: str = "info") -> None:
+        """A line of the run's log."""
+
+
+class JobWatch:
+    """For the length of a `with` block, or until `close`. `clock` is monotonic seconds."""
+
+    def __init__(
+        self,
+        slurm: Slurm,
+        submission: Submission,
+        looks: Looks,
+        tell: Tell,
+        every_s: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._slurm = slurm
+        self._submission = submission
+        self._looks = looks
+        self._tell = tell
+        self._every_s = every_s
+        self._clock = clock
+        self._seen: JobState | None = NOT_SEEN
+        self._told = ""
+        self._away_since: float | None = None
+        self._grace_ends_at: float | None = None
+        self._warned = False
+        self._awake = threading.Event()
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"SLURM job {submission.job_id}", daemon=True)
+        self._started = False
+
+    def start(self) -> None:
+        """Begin, unless that was done."""
+        if not self._started:
+            self._started = True
+            self._thread.start()
+
+    def close(self) -> None:
+        """Watch no more. A command that hangs is not waited for."""
+        self._end.set()
+        self._awake.set()
+        if self._started:
+            self._thread.join(JOIN_S)
+        self._looks.forget(self._submission.key)
+
+    def __enter__(self) -> JobWatch:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def seen(self) -> JobState | None:
+        """How the job stood at the last look that reached SLURM; None: SLURM knows it no more."""
+        return self._seen
+
+    def cancel(self, grace_s: float) -> None:
+        """Have the job told to end now, and ended for good after so many seconds. Once."""
+        if self._grace_ends_at is None:
+            self._grace_ends_at = self._clock() + grace_s
+            self._awake.set()
+
+    def _run(self) -> None:
+        told_to_end = False
+        while not self._end.is_set():
+            wait_s = self._every_s
+            try:
+                self._look()
+                if self._grace_ends_at is not None:
+                    told_to_end = self._order(told_to_end)
+                    wait_s = max(SOON_S, min(self._every_s, self._grace_ends_at - self._clock()))
+            except SlurmAway as away:
+                self._say_away(away)
+                wait_s = SOON_S if self._grace_ends_at is not None else self._every_s
+            except (AgentError, OSError) as failure:
+                self._say(f"SLURM job {self._submission.job_id} cannot be looked at: {failure}", "warning")
+            self._awake.wait(wait_s)
+            self._awake.clear()
+
+    def _look(self) -> None:
+        seen = self._looks.look(self._submission.key)
+        if self._away_since is not None:
+            self._tell.log(f"SLURM answers again, after {self._clock() - self._away_since:.0f} s")
+            self._away_since = None
+        if seen is NOT_SEEN:
+            return
+        self._seen = seen
+        if seen is not None and self._say(in_words(self._submission.job_id, seen)):
+            self._warn(seen)
+
+    def _warn(self, seen: JobState) -> None:
+        """Say, once, that a job will never start by itself."""
+        words = needs_a_person(seen)
+        if words and not self._warned:
+            self._tell.log(
+                f"SLURM job {self._submission.job_id} does not start by itself: {words}", "warning"
+            )
+        self._warned = bool(words)
+        if words:
+            self._tell.step(f"{in_words(self._submission.job_id, seen)}: needs a person")
+
+    def _order(self, told_to_end: bool) -> bool:
+        """Tell the job to end; whether that was done gently. Raises SlurmAway."""
+        seen, submission = self._seen, self._submission
+        if seen is None or seen.final or self._grace_ends_at is None:
+            return told_to_end
+        waits = not seen.state or seen.state in WAITING
+        if not waits and not told_to_end and self._clock() < self._grace_ends_at:
+            # Shell and children alike, while plain scancel reaches the shell alone where cgroups track them.
+            self._slurm.scancel("--full", "--signal=TERM", submission.job_id, cluster=submission.cluster)
+            return True
+        if waits or self._clock() >= self._grace_ends_at:
+            self._slurm.scancel(submission.job_id, cluster=submission.cluster)
+        return told_to_end
+
+    def _say(self, words: str, level: str = "info") -> bool:
+        """Tell people; False where they have heard it last."""
+        if words == self._told:
+            return False
+        self._told = words
+        self._tell.log(words, level)
+        self._tell.step(words)
+        return True
+
+    def _say_away(self, away: SlurmAway) -> None:
+        if self._away_since is None:
+            self._away_since = self._clock()
+            self._tell.log(f"{away.message} {away.evidence}".strip(), "warning")
+        self._tell.step(f"{away.message.rstrip('.')}; the job goes on, and SLURM is asked again")

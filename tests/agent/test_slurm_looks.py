@@ -1,0 +1,207 @@
+"""One squeue an interval for all jobs, however many agents follow them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from clocks import Clock
+from fake_slurm import DOWN, FakeSlurm
+
+from potato_ray.agent.file_lock import FileLock
+from potato_ray.agent.slurm.commands import Slurm, SlurmAway
+from potato_ray.agent.slurm.looks import AT_ONCE, Looks, _batches
+from potato_ray.agent.slurm.states import NOT_SEEN
+
+
+class LoginNode:
+    """A shared folder, a SLURM and a clock for all agents of a test."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        self.fake = FakeSlurm(tmp_path / "fake")
+        self.shared = tmp_path / "shared"
+        self.clock = Clock()
+
+    def agent(self) -> Looks:
+        return Looks(Slurm(self.fake.env, base={}, host="login1"), self.shared, 10.0, clock=self.clock)
+
+    def asked_for(self) -> list[str]:
+        """The ids in each squeue so far."""
+        return [arguments[arguments.index("-j") + 1] for arguments in self.fake.arguments("squeue")]
+
+    def state(self, agent: Looks, key: str) -> str | None:
+        seen = agent.look(key)
+        return seen.state if seen is not None else None
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> LoginNode:
+    return LoginNode(tmp_path)
+
+
+def test_a_look_says_how_a_job_stands(node: LoginNode) -> None:
+    node.fake.job("7", "PENDING", "Priority")
+    seen = node.agent().look("7")
+    assert seen is not None
+    assert (seen.state, seen.reason, seen.nodes, seen.at) == ("PENDING", "Priority", "", node.clock.now)
+    assert node.fake.arguments("squeue") == [["-h", "-t", "all", "-o", "%i|%T|%r|%N", "-j", "7"]]
+
+
+def test_squeue_is_asked_once_an_interval_for_all_agents_together(node: LoginNode) -> None:
+    agents = {str(number): node.agent() for number in range(10, 18)}
+    for key in agents:
+        node.fake.job(key, "RUNNING", nodes="n1")
+    for _ in range(40):
+        for key, agent in agents.items():
+            agent.look(key)
+        node.clock.sleep(0.5)
+    asked = node.asked_for()
+    assert len(asked) == 2
+    assert asked[1] == ",".join(agents)
+    assert {node.state(agent, key) for key, agent in agents.items()} == {"RUNNING"}
+
+
+def test_a_job_that_nobody_has_looked_for_yet_waits_for_the_next_look(node: LoginNode) -> None:
+    node.fake.job("7", "RUNNING")
+    node.agent().look("7")
+    node.fake.job("8", "PENDING")
+    agent = node.agent()
+    assert agent.look("8") == NOT_SEEN
+    node.clock.sleep(10.0)
+    assert node.state(agent, "8") == "PENDING"
+    assert node.asked_for() == ["7", "7,8"]
+
+
+def test_finished_jobs_that_slurm_remembers_are_seen(node: LoginNode) -> None:
+    node.fake.job("7", "TIMEOUT", "TimeLimit", "n1")
+    seen = node.agent().look("7")
+    assert seen is not None
+    assert seen.final
+
+
+def test_a_job_is_forgotten_only_when_it_was_missing_twice(node: LoginNode) -> None:
+    node.fake.job("7", "RUNNING")
+    agent = node.agent()
+    agent.look("7")
+    node.fake.job("7")
+    node.clock.sleep(10.0)
+    assert node.state(agent, "7") == "RUNNING"
+    node.clock.sleep(10.0)
+    assert agent.look("7") is None
+    assert node.agent().look("7") is None
+
+
+def test_unknown_jobs_among_known_ones_are_missing_too(node: LoginNode) -> None:
+    node.fake.job("7", "RUNNING")
+    one, other = node.agent(), node.agent()
+    for _ in range(3):
+        one.look("7")
+        other.look("99")
+        node.clock.sleep(10.0)
+    assert (node.state(one, "7"), other.look("99")) == ("RUNNING", None)
+
+
+def test_a_job_that_is_back_is_not_forgotten(node: LoginNode) -> None:
+    agent = node.agent()
+    agent.look("7")
+    node.fake.job("7", "PENDING")
+    node.clock.sleep(10.0)
+    assert node.state(agent, "7") == "PENDING"
+
+
+def test_a_slurm_that_is_away_is_not_asked_again_within_the_interval(node: LoginNode) -> None:
+    node.fake.job("7", "RUNNING")
+    node.fake.answers("squeue", code=1, err=f"slurm_load_jobs error: {DOWN}\n")
+    for agent in (node.agent(), node.agent()):
+        with pytest.raises(SlurmAway, match="squeue on login1"):
+            agent.look("7")
+    assert len(node.asked_for()) == 1
+
+
+def test_being_away_shows_no_absence(node: LoginNode) -> None:
+    node.fake.job("7", "RUNNING")
+    agent = node.agent()
+    agent.look("7")
+    for words in (DOWN, "something new", DOWN):
+        node.clock.sleep(10.0)
+        node.fake.answers("squeue", code=1, err=f"slurm_load_jobs error: {words}\n")
+        with pytest.raises(SlurmAway):
+            agent.look("7")
+    node.clock.sleep(10.0)
+    assert node.state(agent, "7") == "RUNNING"
+
+
+def test_while_another_agent_asks_the_last_look_stands(node: LoginNode) -> None:
+    node.fake.job("7", "RUNNING")
+    agent = node.agent()
+    agent.look("7")
+    node.clock.sleep(60.0)
+    lock = FileLock(node.shared / "slurm" / "looks.lock")
+    assert lock.try_to_take()
+    with lock:
+        assert node.state(agent, "7") == "RUNNING"
+    assert len(node.asked_for()) == 1
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{}", "[]", '{"v": 1, "at": "x"}', '{"v": 9}', '{"v": 1, "at": 1e18}']
+)
+def test_a_cache_that_cannot_be_read_is_written_anew(node: LoginNode, content: str) -> None:
+    node.fake.job("7", "RUNNING")
+    (node.shared / "slurm").mkdir(parents=True)
+    (node.shared / "slurm" / "looks.json").write_text(content)
+    assert node.state(node.agent(), "7") == "RUNNING"
+    node.agent().look("7")
+    assert len(node.asked_for()) == 1
+
+
+def test_a_look_that_cannot_be_shared_is_kept_to_all_the_same(
+    node: LoginNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError("no space")
+
+    monkeypatch.setattr("potato_ray.agent.slurm.looks.write_json", full)
+    node.fake.job("7", "RUNNING")
+    agent = node.agent()
+    assert [node.state(agent, "7") for _ in range(5)] == ["RUNNING"] * 5
+    assert len(node.asked_for()) == 1
+
+
+def test_a_job_that_its_agent_is_done_with_is_not_asked_for(node: LoginNode) -> None:
+    one, other = node.agent(), node.agent()
+    one.look("7")
+    other.look("8")
+    other.forget("8")
+    other.forget("8")
+    node.clock.sleep(10.0)
+    one.look("7")
+    assert node.asked_for() == ["7", "7"]
+
+
+def test_a_job_whose_agent_died_is_not_asked_for_for_ever(node: LoginNode) -> None:
+    agent = node.agent()
+    node.agent().look("8")
+    left = node.shared / "slurm" / "jobs" / "8"
+    os.utime(left, (left.stat().st_mtime - 121.0,) * 2)
+    node.clock.sleep(10.0)
+    agent.look("7")
+    assert node.asked_for()[-1] == "7"
+    assert not left.exists()
+
+
+def test_each_cluster_is_asked_for_its_own_jobs(node: LoginNode) -> None:
+    node.fake.job("7", "RUNNING")
+    agents = {key: node.agent() for key in ("9;far", "7", "8;far")}
+    (node.shared / "slurm" / "jobs").mkdir(parents=True)
+    for key, agent in agents.items():
+        agent.look(key)
+        node.clock.sleep(10.0)
+    asked = [(arguments[:2], arguments[-1]) for arguments in node.fake.arguments("squeue")[-2:]]
+    assert asked == [(["-h", "-t"], "7"), (["-M", "far"], "8,9")]
+
+
+def test_many_jobs_are_asked_for_in_several_commands() -> None:
+    batches = list(_batches([str(number) for number in range(2 * AT_ONCE + 1)]))
+    assert [len(ids) for _, ids in batches] == [AT_ONCE, AT_ONCE, 1]
