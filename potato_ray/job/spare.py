@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import shutil
 import socket
 import subprocess
@@ -36,7 +37,7 @@ TAKE_TIMEOUT_S = 5.0
 _READY = b"r"
 _PREFIX = "spare-"
 _NOTE = "spare.where"
-"""In the state folder: where the last spare listens, or did."""
+"""In the state folder: where the last spare listens, or did, behind earlier ones that may still do."""
 
 
 def take_spare(
@@ -139,10 +140,12 @@ class SpareKeeper:
             self._forget()
 
     def _start(self) -> None:
-        self._sweep()
-        # The spare removes this folder when it takes a job or ends.
-        address = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=_short_directory())) / "socket"
-        (self.state_dir / _NOTE).write_text(str(address), "utf-8")
+        # The spare removes this folder when it takes a job or ends. It is noted before it is there: whoever
+        # is killed in between leaves none that nobody knows of.
+        folder = Path(_short_directory()) / f"{_PREFIX}{secrets.token_hex(4)}"
+        address = folder / "socket"
+        (self.state_dir / _NOTE).write_text("\n".join(map(str, [*self._sweep(), address])), "utf-8")
+        folder.mkdir(0o700)
         mine, theirs = socket.socketpair()
         try:
             # Sent ahead: should this process die now, the spare still knows which folder to remove.
@@ -158,14 +161,21 @@ class SpareKeeper:
             theirs.close()
         self._line, self.address = mine, address
 
-    def _sweep(self) -> None:
-        """Remove the folder of a spare that was killed together with its keeper: nobody else does."""
+    def _sweep(self) -> list[Path]:
+        """Remove the folders of spares that were killed together with their keepers: nobody else does.
+
+        Returns where one still listens: that will end by itself, unless it is killed as well.
+        """
         try:
-            before = Path((self.state_dir / _NOTE).read_text("utf-8"))
+            noted = [Path(line) for line in (self.state_dir / _NOTE).read_text("utf-8").splitlines()]
         except (OSError, ValueError):
-            return
-        if before.parent.name.startswith(_PREFIX) and before.name == "socket" and not _answers(before):
-            shutil.rmtree(str(before.parent), ignore_errors=True)
+            return []
+        ours = [each for each in noted if each.parent.name.startswith(_PREFIX) and each.name == "socket"]
+        living = [each for each in ours if _answers(each)]
+        for address in ours:
+            if address not in living:
+                shutil.rmtree(str(address.parent), ignore_errors=True)
+        return living
 
     def _start_process(self, theirs: socket.socket) -> None:
         command = start.command(self.python, "spare_launcher", bare=True, script=self.script)
@@ -231,4 +241,4 @@ def _answers(address: Path) -> bool:
 def _short_directory() -> str:
     # A unix socket's path may have 107 bytes (103 on macOS).
     directory = tempfile.gettempdir()
-    return directory if len(os.fsencode(directory)) <= 60 else "/tmp"  # noqa: S108 - mkdtemp makes it safe
+    return directory if len(os.fsencode(directory)) <= 60 else "/tmp"  # noqa: S108 - the folder in it has a fresh name

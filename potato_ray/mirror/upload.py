@@ -41,7 +41,7 @@ class Upload:
         self._file: BinaryIO = os.fdopen(descriptor, "wb", buffering=0)
 
     def write(self, chunk: bytes) -> None:
-        """Keep the next bytes. Raises TooLarge, Conflict (upload_replaced)."""
+        """Keep the next bytes; they are a sign of life as well. Raises TooLarge, Conflict (upload_replaced)."""
         self._require_newest()
         if self.taken + len(chunk) > self._n_bytes:
             raise TooLarge(
@@ -54,6 +54,8 @@ class Upload:
             left = left[self._file.write(left) :]
         self._hash.update(chunk)
         self.taken += len(chunk)
+        # On a slow line the agent's other requests wait behind these bytes.
+        self.mirror.folder.beat()
 
     def finish(self) -> None:
         """Put them in their place, durably. While the mirror is held.

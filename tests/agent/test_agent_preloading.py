@@ -31,7 +31,7 @@ def ahead():
 def spares(workdir: Path) -> list[int]:
     """The processes of the spare that was started last."""
     note = workdir / "spare.where"
-    return spare_pids(note.read_text()) if note.exists() else []
+    return spare_pids(note.read_text().splitlines()[-1]) if note.exists() else []
 
 
 def ended(folder: JobFolder) -> Exit:

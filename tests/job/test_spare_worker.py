@@ -190,7 +190,18 @@ def test_a_spare_of_another_keeper_that_waits_is_left_alone(keeper, tmp_path):
     other = SpareKeeper(tmp_path, trainers=["stub_trainers:Preloading"], env=ENV)
     other.ensure()
     assert keeper.address.exists()
+    noted = (tmp_path / "spare.where").read_text("utf-8").splitlines()
+    assert noted == [str(keeper.address), str(other.address)]  # should it be killed, the next one knows
     other.close()
+
+
+def test_a_folder_is_noted_before_it_is_there(tmp_path, monkeypatch):
+    monkeypatch.setattr(Path, "mkdir", lambda *_: os._exit(9))
+    child = os.fork()
+    if not child:
+        SpareKeeper(tmp_path, trainers=["stub_trainers:Preloading"], env=ENV).ensure()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    assert "/spare-" in (tmp_path / "spare.where").read_text("utf-8")
 
 
 def test_only_the_owner_may_talk_to_a_spare(keeper):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from hashlib import sha256
 from pathlib import Path
 
@@ -42,6 +43,14 @@ def test_whole_predictions_are_put_in_their_place(mirror) -> None:
     upload.discard()
     assert mirror.folder.predictions.read_bytes() == LINES
     assert parts(mirror) == []
+
+
+def test_an_agent_whose_bytes_come_is_not_silent(mirror) -> None:
+    upload = begin(mirror)
+    os.utime(mirror.folder.heartbeat, (0, 0))
+    upload.write(LINES[:500])
+    assert mirror.folder.heartbeat.stat().st_mtime > 0
+    upload.discard()
 
 
 def test_a_repeat_replaces_them(mirror) -> None:
