@@ -62,9 +62,17 @@ class JobRun:
         self._contact = connect()
         self.relay = Relay(held, connect(), settings.timing, voice)
         self.judge = Judge(held, self.relay, stop, settings.host)
-        self.place: Workplace = OwnMachine(held, settings, voice)
+        self.place = self._place()
         self._cancelled_at: float | None = None
         self._grace_s = held.job.grace_s
+
+    def _place(self) -> Workplace:
+        if self.settings.slurm is None:
+            return OwnMachine(self.held, self.settings, self.voice)
+        # Imported by those alone that submit: an agent starts quickly.
+        from potato_ray.agent.slurm.place import SlurmPlace
+
+        return SlurmPlace(self.held, self.settings, self.settings.slurm, self.relay, self._is_unwanted)
 
     def run(self) -> str:
         """DELIVERED: the server has the end. DROPPED: it wants none. LEFT: the next agent has to tell it.
@@ -94,15 +102,14 @@ class JobRun:
             if self.held.failure is not None:
                 return
             try:
-                code = self._prepare()
+                with self._prepare() as code:
+                    self.relay.step("starting the worker")
+                    self.relay.log(f"The agent on {self.settings.host} runs it with {self.settings.python}.")
+                    self.place.start(code.root)
+                    self._follow()
             except Interrupted:
+                self.place.end()
                 self._never_started(self.judge.verdict())
-                return
-            with code:
-                self.relay.step("starting the worker")
-                self.relay.log(f"The agent on {self.settings.host} runs it with {self.settings.python}.")
-                self.place.start(code.root)
-                self._follow()
         else:
             # What runs already has its code loaded, for the most part; no other job's comes before its end.
             self._follow()

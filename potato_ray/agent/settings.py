@@ -54,7 +54,8 @@ class Settings:
     """One agent: `python` runs its workers, `once`: it ends after one job, `keep`: bundles and logs stay.
 
     `min_free_gpu_mb`: what the card that the server has chosen for a job must still have free just before
-    its worker starts; None: it is not looked at. `slurm`: workers run as SLURM jobs, submitted from here.
+    its worker starts; None: it is not looked at. `slurm`: workers run as SLURM jobs, submitted from here;
+    `shared_dir` is then for what the agents of one backend share, None: the workdir.
     """
 
     server: str
@@ -67,3 +68,4 @@ class Settings:
     host: str = field(default_factory=socket.gethostname)
     min_free_gpu_mb: float | None = None
     slurm: SlurmKeys | None = None
+    shared_dir: Path | None = None

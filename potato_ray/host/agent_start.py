@@ -170,6 +170,7 @@ def _run(
         host=secrets.host or str(request.get("host") or "this host"),
         min_free_gpu_mb=secrets.min_free_gpu_mb,
         slurm=slurm,
+        shared_dir=folder.remote_dir / "backends" / secrets.backend,
     )
     try:
         connection = ServerConnection(secrets.server, secrets.token)
