@@ -4,6 +4,8 @@
         ├── run, start, sftp  ── ssh -o ProxyCommand=false slave …   a channel: can never log in by itself
         └── forward           ── ssh -O forward
 
+    Connection ── JoinedLogin ╌╌ SharedLogin ── Master …   a login that another process keeps for many
+
 What comes back is believed after a sentinel line alone, and every wait has a deadline.
 """
 
@@ -12,5 +14,6 @@ from potato_ray.ssh.channel import Channel
 from potato_ray.ssh.connection import Connection
 from potato_ray.ssh.destination import Destination
 from potato_ray.ssh.failures import SshFailed, SshTimeout
+from potato_ray.ssh.shared_login import SharedLogin
 
-__all__ = ["Answer", "Channel", "Connection", "Destination", "SshFailed", "SshTimeout"]
+__all__ = ["Answer", "Channel", "Connection", "Destination", "SharedLogin", "SshFailed", "SshTimeout"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,9 @@ from potato_ray.ssh.deadline import Deadline
 from potato_ray.ssh.destination import Destination
 from potato_ray.ssh.failures import SshFailed, channel_failure, could_not_start, explain, failed
 from potato_ray.ssh.forwarding import refusal, specification
-from potato_ray.ssh.master import ORDER_TIMEOUT_S, Master
+from potato_ray.ssh.joined_login import JoinedLogin, Why
+from potato_ray.ssh.login import ORDER_TIMEOUT_S, Login
+from potato_ray.ssh.master import Master
 from potato_ray.ssh.options import command_channel, sftp_channel
 from potato_ray.ssh.pipes import Pipes
 from potato_ray.ssh.script import MarkedScript
@@ -29,17 +32,23 @@ def _never() -> bool:
     return False
 
 
+def _unknown(_: str) -> None:
+    return None
+
+
 class Connection:
     """Closed by `close` or at the end of a `with` block; with it everything that goes through it ends.
 
-    Threads may share it. Where the process that has it dies, however, its ssh ends and its folder goes.
+    Threads may share it. Where the process that has it dies, however, its ssh ends and its folder goes; where
+    it has joined a login, that one goes on, and the folder goes with it.
     """
 
-    def __init__(self, master: Master) -> None:
+    def __init__(self, master: Login) -> None:
         self.destination = master.destination
         self.host = master.destination.host
         self._master = master
         self._more: list[Master] = []
+        self._under_way: weakref.WeakSet[Pipes] = weakref.WeakSet()
         self._closed = False
         self._lock = threading.Lock()
 
@@ -47,6 +56,14 @@ class Connection:
     def open(cls, destination: Destination, stop: Callable[[], bool] | None = None) -> Connection:
         """Log in. Raises SshFailed; Cancelled as soon as `stop` says so."""
         return cls(Master(destination, stop))
+
+    @classmethod
+    def join(cls, destination: Destination, control_path: str, why: Why = _unknown) -> Connection:
+        """Go through a login that another process keeps (see SharedLogin). Raises SshFailed.
+
+        `why` asks that process why the login at a control path has ended.
+        """
+        return cls(JoinedLogin(destination, control_path, why))
 
     def __enter__(self) -> Connection:
         return self
@@ -62,7 +79,7 @@ class Connection:
     @property
     def folder(self) -> Path:
         """A private folder with a short path, which goes with the login, however this process ends."""
-        return Path(self._master.control_path).parent
+        return self._master.folder
 
     def lost(self) -> SshFailed | None:
         """Why there is no connection any more; None while there is one."""
@@ -96,7 +113,9 @@ class Connection:
         yet, and it stays when the forward ends. Raises SshFailed, SshTimeout.
         """
         wanted = specification(self.host, remote_socket, local_socket)
-        code, words = self._master.order("forward", "-R", wanted, timeout_s=timeout_s)
+        code, words = self._master.forward(wanted, timeout_s)
+        if code and self._closed:
+            raise _closed_meanwhile(self.host)
         if code:
             raise self._master.lost() or refusal(self._master, wanted, words)
 
@@ -105,7 +124,7 @@ class Connection:
     ) -> None:
         """End a forward; what goes through it already goes on. Raises SshFailed, SshTimeout."""
         wanted = specification(self.host, remote_socket, local_socket)
-        code, words = self._master.order("cancel", "-R", wanted, timeout_s=timeout_s)
+        code, words = self._master.cancel(wanted, timeout_s)
         if code:
             raise self._master.lost() or explain(self.host, words, code=code)
 
@@ -131,10 +150,13 @@ class Connection:
         raise refused or failed(self.host, "There is no connection", "", "")
 
     def close(self) -> None:
-        """Log out."""
+        """Log out; of a login that was joined, end what is ours alone."""
         with self._lock:
             self._closed = True
             masters, self._more = [*self._more, self._master], []
+            under_way = list(self._under_way) if self._master.is_shared else []
+        for pipes in under_way:
+            pipes.kill()
         for master in masters:
             master.close()
 
@@ -146,7 +168,7 @@ class Connection:
         )
         return Channel(self.host, marked, ways, self._master.lost, stop)
 
-    def _masters(self, stop: Callable[[], bool] = _never) -> Iterator[Master]:
+    def _masters(self, stop: Callable[[], bool] = _never) -> Iterator[Login]:
         """The login, those that were made beside it, and then new ones: to be tried in turn."""
         lost = self.lost()
         if lost is not None:
@@ -168,7 +190,7 @@ class Connection:
                 self._more.append(master)
                 return master
         master.close()
-        raise failed(self.host, "The connection was closed meanwhile", "", "Open it anew.")
+        raise _closed_meanwhile(self.host)
 
     def _drop(self, master: Master) -> None:
         with self._lock:
@@ -176,15 +198,26 @@ class Connection:
                 self._more.remove(master)
         master.close()
 
-    def _pipes(self, master: Master, command: list[str]) -> Pipes:
+    def _pipes(self, master: Login, command: list[str]) -> Pipes:
         try:
-            return Pipes(command, master.environment)
+            pipes = Pipes(command, master.environment)
         except OSError as error:
             raise could_not_start(self.host, error) from error
+        with self._lock:
+            self._under_way.add(pipes)
+            closed = self._closed
+        if closed:  # nobody would end it
+            pipes.close()
+            raise _closed_meanwhile(self.host)
+        return pipes
 
-    def _no_sftp(self, master: Master, pipes: Pipes, error: Exception) -> SshFailed:
+    def _no_sftp(self, master: Login, pipes: Pipes, error: Exception) -> SshFailed:
         pipes.end_input()
         pipes.wait(_WORDS_S)
         pipes.errors.wait_for_end(_WORDS_S)
         words = pipes.errors.text or f"(nothing) {error or type(error).__name__}"
         return master.lost() or channel_failure(self.host, words, pipes.poll())
+
+
+def _closed_meanwhile(host: str) -> SshFailed:
+    return failed(host, "The connection was closed meanwhile", "", "Open it anew.")

@@ -6,6 +6,7 @@ import re
 
 from potato_ray.errors import PotatoRayError
 from potato_ray.ssh.failures import SshFailed, failed, quotable
+from potato_ray.ssh.login import Login
 from potato_ray.ssh.master import Master
 
 MAX_PATH_BYTES = 107
@@ -27,7 +28,7 @@ def specification(host: str, remote_socket: str, local_socket: str) -> str:
     return f"{remote_socket}:{local_socket}"
 
 
-def refusal(master: Master, wanted: str, words: str) -> SshFailed:
+def refusal(master: Login, wanted: str, words: str) -> SshFailed:
     """The error for a forward that was refused. ssh gives the reason at -v only, so it is tried once more."""
     host = master.destination.host
     reasons = _reasons_at_second_try(master, wanted)
@@ -50,7 +51,7 @@ def refusal(master: Master, wanted: str, words: str) -> SshFailed:
     )
 
 
-def _reasons_at_second_try(master: Master, wanted: str) -> list[str]:
+def _reasons_at_second_try(master: Login, wanted: str) -> list[str]:
     try:
         second = Master(master.destination, extra=["-v"])
     except PotatoRayError:

@@ -110,11 +110,13 @@ def _code(ssh: int) -> int | None:
 
 
 def _remove(folder: str) -> None:
+    """Remove the folder, and the folders in it of those who use the login besides its owner."""
     try:
         # pathlib would double the time that this program takes to start.
-        for name in os.listdir(folder):  # noqa: PTH208
-            os.unlink(os.path.join(folder, name))  # noqa: PTH118
-        os.rmdir(folder)  # noqa: PTH106
+        for path, _, names in os.walk(folder, topdown=False):
+            for name in names:
+                os.unlink(os.path.join(path, name))  # noqa: PTH118
+            os.rmdir(path)  # noqa: PTH106
     except OSError:
         pass  # somebody else was quicker
 

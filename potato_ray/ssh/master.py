@@ -17,20 +17,19 @@ from potato_ray.ssh import keeper
 from potato_ray.ssh.control_folder import control_path, new_folder
 from potato_ray.ssh.deadline import Deadline
 from potato_ray.ssh.destination import Destination
-from potato_ray.ssh.environment import ssh_environment
-from potato_ray.ssh.failures import SshFailed, could_not_start, explain, failed, too_slow
-from potato_ray.ssh.options import master_command, order
+from potato_ray.ssh.failures import SshFailed, could_not_start, explain, too_slow
+from potato_ray.ssh.login import Login, ended_here, find_ssh
+from potato_ray.ssh.options import master_command
 from potato_ray.ssh.tail import Tail
 from potato_ray.ssh.version import options_of_its_version
 
 CLOSE_TIMEOUT_S = 10.0
-ORDER_TIMEOUT_S = 20.0
 _STEP_S = 0.01
 _WORDS_S = 1.0
 
 
-class Master:
-    """A connection that is logged in; `extra` are options of ssh.
+class Master(Login):
+    """A login of this process's own, which goes with it; `extra` are options of ssh.
 
     Raises SshFailed where there is none to be had, Cancelled as soon as `stop` says so.
     """
@@ -41,12 +40,10 @@ class Master:
         stop: Callable[[], bool] | None = None,
         extra: Sequence[str] = (),
     ) -> None:
-        self.destination = destination
-        self.ssh = _find_ssh(destination.host)
-        self.environment = ssh_environment(os.environ)
+        ssh = find_ssh(destination.host)
+        folder = _new_folder(destination.host)
+        super().__init__(destination, ssh, str(control_path(folder)), folder)
         self._greeting = ""
-        self._folder = _new_folder(destination.host)
-        self.control_path = str(control_path(self._folder))
         try:
             self._start(extra)
             self._wait_until_ready(stop)
@@ -78,42 +75,20 @@ class Master:
         # A banner, or a warning at the login, says nothing of the end.
         words = self.words.removeprefix(self._greeting)
         if not words.strip():
-            return failed(
-                self.destination.host,
-                "The connection was ended on this machine",
-                f"(nothing; its process ended with code {code})",
-                "Look who ended ssh here (memory? a restart?); the next try logs in anew.",
-            )
+            return ended_here(self.destination.host, f"(nothing; its process ended with code {code})")
         return explain(self.destination.host, words, code=code)
-
-    def order(self, name: str, *arguments: str, timeout_s: float = ORDER_TIMEOUT_S) -> tuple[int, str]:
-        """Tell the master something; its exit code and words. Raises SshTimeout."""
-        command = order(self.ssh, self.control_path, name, *arguments)
-        try:
-            done = subprocess.run(
-                command,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                env=self.environment,
-                timeout=timeout_s,
-                check=False,
-                start_new_session=True,
-            )
-        except subprocess.TimeoutExpired:
-            raise too_slow(self.destination.host, f"It did not do `{name}`", timeout_s) from None
-        return done.returncode, (done.stdout + done.stderr).decode("utf-8", "replace")
 
     def close(self) -> None:
         """End ssh and remove its folder."""
         if hasattr(self, "_keeper"):
             self._end_keeper()
             self._errors.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def _start(self, extra: Sequence[str]) -> None:
         options = [*extra, *options_of_its_version(self.ssh)]
         command = master_command(self.ssh, self.destination, self.control_path, options)
-        kept = [sys.executable, "-I", "-S", keeper.__file__, str(os.getpid()), str(self._folder), *command]
+        kept = [sys.executable, "-I", "-S", keeper.__file__, str(os.getpid()), str(self.folder), *command]
         self._keeper = subprocess.Popen(
             kept,
             stdin=subprocess.PIPE,
@@ -163,10 +138,3 @@ def _new_folder(host: str) -> Path:
         return new_folder()
     except OSError as error:
         raise could_not_start(host, error) from error
-
-
-def _find_ssh(host: str) -> str:
-    found = shutil.which("ssh")
-    if found is None:
-        raise failed(host, "There is no ssh on this machine", "", "Install the OpenSSH client here.")
-    return found
