@@ -144,7 +144,7 @@ def test_what_fails_within_a_file_or_a_function_is_its_own_affair(tmp_path: Path
     assert (code, bool(called), err) == (0, True, "")
 
 
-@pytest.mark.parametrize(("line", "code"), [("exit 4", 4), ("set -e; false", 1)])
+@pytest.mark.parametrize(("line", "code"), [("exit 4", 4), ("set -e; false", 1), ("fi", 2), ("echo '", 2)])
 def test_a_prelude_that_ends_the_job_is_noted(tmp_path: Path, python: str, line: str, code: int) -> None:
     ended, called, err = run(made(tmp_path, python, prelude=[line]), tmp_path)
     assert (ended, called) == (code, {})
