@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
+from potato_ray.agent.slurm.endings import ending
 from potato_ray.agent.slurm.keys import FLAGS, SlurmKeys
+from potato_ray.agent.slurm.refusals import refusal
+from potato_ray.agent.slurm.states import JobState, in_words
 from potato_ray.backends.base import Check, CheckReport
 from potato_ray.backends.host_report import HostReport
 from potato_ray.backends.making import make_backend
@@ -86,3 +89,44 @@ def test_the_messages_of_the_check_stand_in_the_page() -> None:
     assert f"| `{missing[0].replace('login.cluster.example.org', 'HOST')}` |" in PAGE
     [warning] = report.facts["warnings"]
     assert f"| `{warning.partition(':')[0].replace('/tmp/me', '…')}` |" in PAGE
+
+
+def test_the_states_of_a_job_are_shown_as_they_are_told() -> None:
+    for state in (JobState("PENDING", "Priority"), JobState("RUNNING", "", "node07")):
+        assert f"| `{in_words('4242', state)}` |" in PAGE
+
+
+def test_a_refusal_stands_in_the_page_in_its_words() -> None:
+    assert f"| `{refusal('…', 'HOST').message.rstrip('.')}` |" in PAGE
+
+
+@pytest.mark.parametrize(
+    ("shown", "output", "cause"),
+    [
+        ("JobState=TIMEOUT NodeList=node07", "", "it reached its time limit"),
+        ("JobState=OUT_OF_MEMORY NodeList=node07", "", "it needed more memory than SLURM gave it"),
+        ("JobState=NODE_FAIL NodeList=node07", "", "its node node07 failed"),
+        ("JobState=PREEMPTED NodeList=node07", "", "it was preempted by a job that comes first"),
+        ("JobState=CANCELLED NodeList=node07", "", "it was cancelled from outside"),
+        ("JobState=CANCELLED NodeList=", "", "it was cancelled from outside"),
+        (
+            "JobState=FAILED ExitCode=127:0 NodeList=node07",
+            "",
+            "its interpreter /shared/envs/train/bin/python could not be started",
+        ),
+        ("JobState=FAILED ExitCode=0:53 NodeList=node07", "", "its folder is missing there or not writable"),
+        (
+            "JobState=FAILED ExitCode=1:0 NodeList=node07",
+            "potato-ray: the prelude ended the job with code 1\n",
+            "its prelude ended it",
+        ),
+    ],
+)
+def test_why_slurm_ended_a_job_is_told_as_the_page_says(shown: str, output: str, cause: str) -> None:
+    failure = ending("4242", shown, output, None, python="/shared/envs/train/bin/python")
+    assert failure is not None
+    told = "SLURM job 4242 ended before the worker finished: "
+    assert failure.message.startswith(told)
+    assert cause in failure.message
+    assert f"`{told}…`" in " ".join(PAGE.split())
+    assert f"| `{cause}` |" in PAGE
