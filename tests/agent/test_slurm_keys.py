@@ -52,10 +52,11 @@ def test_minutes_and_megabytes_may_be_numbers() -> None:
 
 
 def test_a_prelude_entry_of_several_lines_is_several_lines() -> None:
-    assert SlurmKeys.from_json({"prelude": ["module load cuda", "a\nb\n"]}).prelude == (
+    assert SlurmKeys.from_json({"prelude": ["module load cuda", "a\r\nb\n", ""]}).prelude == (
         "module load cuda",
         "a",
         "b",
+        "",
     )
 
 
@@ -83,6 +84,7 @@ def test_numbers_in_env_become_text_and_the_values_stay_out_of_sight() -> None:
         ("job_python", "a\nb", "a Python"),
         ("sbatch_args", "--exclusive", "a list of texts"),
         ("sbatch_args", ["exclusive"], "a list of flags"),
+        ("sbatch_args", ["-C", " "], "a list of flags"),
         ("sbatch_args", ["--x\n#SBATCH --y"], "a list of flags"),
         ("prelude", "module load cuda", "a list of texts"),
         ("prelude", ["a\0b"], "without NUL"),

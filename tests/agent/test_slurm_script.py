@@ -81,6 +81,11 @@ def test_a_path_is_quoted_as_sbatch_reads_it(folder: str, output: str) -> None:
     assert f"#SBATCH {output}\n" in made(Path(folder))
 
 
+def test_a_flag_and_its_value_are_one_line_however_they_are_written() -> None:
+    script = made(Path("/j"), sbatch_args=["-C", "a100", "--exclusive", "-c 4"])
+    assert "#SBATCH -C a100\n#SBATCH --exclusive\n#SBATCH -c 4\n" in script
+
+
 @pytest.fixture
 def python(tmp_path: Path) -> str:
     """An interpreter that tells how it was called, instead of starting a launcher."""
@@ -121,10 +126,10 @@ def test_the_launcher_takes_the_place_of_the_shell(tmp_path: Path, python: str) 
 
 def test_a_prelude_sees_the_env_and_has_the_last_word(tmp_path: Path, python: str) -> None:
     prelude = ['export PATH="/module:$PATH"', "if true", "then", "    export SEEN=$GIVEN", "fi"]
-    env = {"PATH": "/usr/bin:/bin", "GIVEN": "a\nb  c"}
+    env = {"PATH": "/usr/bin:/bin", "GIVEN": "a\r\nb\\n  'c' é\x7f"}
     _, called, err = run(made(tmp_path, python, prelude=prelude, env=env), tmp_path)
     assert called["env"]["PATH"] == "/module:/usr/bin:/bin"
-    assert called["env"]["SEEN"] == "a\nb  c"
+    assert called["env"]["SEEN"] == env["GIVEN"]
     assert err == ""
 
 

@@ -65,7 +65,8 @@ def test_a_job_is_submitted_under_a_name_of_its_own_and_noted(node: LoginNode) -
     assert submission.job_id == "4242"
     assert submission.name.startswith("potato-run-7.1-")
     assert Submission.read(node.folder) == submission
-    assert node.fake.arguments("sbatch") == [["--parsable", str(node.folder / "job.sh")]]
+    name = f"--job-name={submission.name}"
+    assert node.fake.arguments("sbatch") == [["--parsable", name, str(node.folder / "job.sh")]]
     assert Submission.of("run-7.1") != Submission.of("run-7.1")
 
 

@@ -38,7 +38,7 @@ _AWAY = re.compile(
     "|".join(
         (
             "Unable to contact slurm controller",
-            "Unable to establish control",
+            "Unable to establish controller machine",
             "Socket timed out",
             "Zero Bytes were transmitted or received",
             "If munged is up",

@@ -41,7 +41,7 @@ class SlurmConfigInvalid(AgentMisconfigured):
 class SlurmKeys:
     """The SLURM keys of a backend; None: the flag is left out, and the cluster decides.
 
-    `time` and `mem` are in SLURM's own notation. `sbatch_args` are further flags, one an entry, verbatim.
+    `time` and `mem` are in SLURM's own notation. `sbatch_args` are further flags, verbatim.
     `prelude`: shell lines before the worker. `job_python` runs it, "": the agent's --python. `env` applies
     on the login node, too.
     """
@@ -109,15 +109,17 @@ def _command(key: str, value: Any) -> str:
 
 
 def _flags(key: str, value: Any) -> tuple[str, ...]:
-    for each in _list(key, value):
-        if _CONTROL.search(each) or not each.startswith("-"):
+    # A flag and its value may be two entries.
+    for number, each in enumerate(_list(key, value)):
+        if not each.strip() or _CONTROL.search(each) or (number == 0 and not each.startswith("-")):
             raise _invalid(key, each, 'a list of flags such as "--exclusive", each in one line')
     return tuple(value)
 
 
 def _lines(key: str, value: Any) -> tuple[str, ...]:
-    # A line of the configuration may itself be several lines of shell.
-    return tuple(line for each in _list(key, value) for line in each.splitlines() or [""])
+    # An entry may itself be several lines of shell. sbatch refuses scripts with the line ends of DOS.
+    lines = (each.replace("\r\n", "\n").rstrip("\n").split("\n") for each in _list(key, value))
+    return tuple(line for each in lines for line in each)
 
 
 def _list(key: str, value: Any) -> list[str]:

@@ -28,6 +28,9 @@ FORGOTTEN_AFTER_S = 120.0
 ABSENT_LOOKS = 2
 """In how many looks on end a job has to be missing until SLURM is believed to have forgotten it."""
 
+_SAID = ("message", "code", "evidence", "next_step")
+"""Of a SlurmAway, for all agents."""
+
 
 @dataclass(frozen=True)
 class Look:
@@ -51,8 +54,8 @@ class Look:
             for key, (state, reason, nodes, at) in body["states"].items()
         }
         absent = {key: int(n) for key, n in body["absent"].items()}
-        away = body["away"]
-        return cls(float(body["at"]), states, absent, dict(away) if away is not None else None)
+        away = {name: str(body["away"][name]) for name in _SAID} if body["away"] is not None else None
+        return cls(float(body["at"]), states, absent, away)
 
     def as_json(self) -> dict[str, Any]:
         states = {key: list(state) for key, state in self.states.items()}
@@ -150,7 +153,7 @@ class Looks:
                 found = self._slurm.jobs("-j", ",".join(ids), at=self._clock(), cluster=cluster)
                 states.update({_key(job_id, cluster): state for job_id, state in found.items()})
         except SlurmAway as away:
-            said = {name: getattr(away, name) for name in ("message", "code", "evidence", "next_step")}
+            said = {name: str(getattr(away, name)) for name in _SAID}
             return Look(self._clock(), before.states, before.absent, said)
         absent = {key: before.absent.get(key, 0) + 1 for key in keys if key not in states}
         kept = {key: before.states[key] for key in absent if key in before.states}

@@ -34,6 +34,7 @@ _TAIL = """
 # exec: the signals that SLURM sends before it kills reach this process alone, not its children.
 exec {command}
 """
+_CONTROL = re.compile(r"[\x01-\x1f\x7f]")
 _PLAIN = re.compile(r"[\w./+@:=,-]+", re.ASCII)
 
 
@@ -45,7 +46,7 @@ def job_script(keys: SlurmKeys, name: str, folder: Path, code: Path, python: str
     """
     head = _HEAD.format(directives="\n".join(f"#SBATCH {flag}" for flag in _flags(keys, name, folder)))
     if keys.env:
-        exports = (f"export {key}={shlex.quote(value)}" for key, value in keys.env.items())
+        exports = (f"export {key}={_literal(value)}" for key, value in keys.env.items())
         head += _ENV.format(exports="\n".join(exports))
     start = str(code / "potato_ray" / "job" / "start.py")
     launcher = ["-S", "-E", start, "launcher", str(folder), "--foreground"]
@@ -61,8 +62,19 @@ def _flags(keys: SlurmKeys, name: str, folder: Path) -> tuple[str, ...]:
         "--open-mode=append",
         "--no-requeue",
         *keys.flags(),
-        *keys.sbatch_args,
+        *_lines_of(keys.sbatch_args),
     )
+
+
+def _lines_of(arguments: tuple[str, ...]) -> list[str]:
+    """A line for each flag; a value that is an entry of its own goes with the flag before it."""
+    lines: list[str] = []
+    for each in arguments:
+        if each.startswith("-"):
+            lines.append(each)
+        else:
+            lines[-1] += f" {each}"
+    return lines
 
 
 def _quoted(path: str) -> str:
@@ -72,6 +84,14 @@ def _quoted(path: str) -> str:
         return literal
     escaped = literal.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
+
+
+def _literal(text: str) -> str:
+    """A text for bash in one line: a line end of DOS in a script is refused by sbatch."""
+    if not _CONTROL.search(text):
+        return shlex.quote(text)
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return "$'" + _CONTROL.sub(lambda found: f"\\{ord(found.group()):03o}", escaped) + "'"
 
 
 def _prelude(lines: tuple[str, ...], n_before: int) -> str:

@@ -148,7 +148,9 @@ class _Tries:
 
     def _sbatch(self) -> Submission:
         self._pause(0.0)
-        said = self._slurm.sbatch("--parsable", str(self._folder / SCRIPT), folder=self._folder)
+        # The name goes before one in sbatch_args: the job is found by it.
+        name = f"--job-name={self._submission.name}"
+        said = self._slurm.sbatch("--parsable", name, str(self._folder / SCRIPT), folder=self._folder)
         if said.code != 0:
             raise NotSubmitted(refusal(said.words, self._slurm.host))
         match = _ID.search(said.out)
