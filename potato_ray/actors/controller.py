@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import ray
 
@@ -47,6 +47,9 @@ from potato_ray.registry.states import WAITING, State
 from potato_ray.registry.store import Registry
 from potato_ray.starting import HTTP_STATUS, StartRequest
 from potato_ray.writeback import Replay, Withdrawal, WritebackSettings
+
+if TYPE_CHECKING:
+    from potato_ray.ssh import Destination
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -217,6 +220,13 @@ class RunController:
         """Let an agent of our own in; see Granting.grant. Asked again, it gives one more token."""
         await self._opened()
         return await self.granting.grant(run_id, attempt)
+
+    async def slurm_adapter(self, backend: str, destination: Destination) -> Any:
+        """The actor that keeps a backend's login, started if there is none; see SlurmAdapter."""
+        # Imported where there is one: what it needs is loaded by nobody else.
+        from potato_ray.actors.slurm_adapter import start_adapter
+
+        return await asyncio.to_thread(start_adapter, backend, destination)
 
     # --- what the ways of the runs use ------------------------------------------------------------
 

@@ -19,7 +19,7 @@ import ray.exceptions
 from potato_ray.actors.embedded import restore_home
 from potato_ray.agent_place import place_of, trouble_of
 from potato_ray.backends.base import Directive, Job, Outcome
-from potato_ray.backends.grants import Grant, Means
+from potato_ray.backends.grants import Grant, Means, shares_login
 from potato_ray.backends.making import make_backend
 from potato_ray.bundle.report import BuildReport
 from potato_ray.bundle.request import BundleRequest
@@ -29,6 +29,7 @@ from potato_ray.job.folder import JobFolder, write_json
 from potato_ray.trainers.registry import offered_trainer
 
 if TYPE_CHECKING:
+    from potato_ray.actors.adapter_login import AdapterLogin
     from potato_ray.scoring.report import RunScores
 
 logger = logging.getLogger(__name__)
@@ -151,9 +152,18 @@ def supervise_run(
         return granted
 
     state_dir = config.state_dir
-    means = Means(grant, place_of(state_dir), state_dir, trouble_of(state_dir))
+    login = _shared_login(messenger, backend) if shares_login(config, backend) else None
+    means = Means(grant, place_of(state_dir), state_dir, trouble_of(state_dir), login)
     made = make_backend(backend, config, spare=spare, means=means)
     return made.execute(job, ControllerSink(messenger, job))
+
+
+def _shared_login(messenger: Messenger, backend: str) -> AdapterLogin:
+    """The way of a run to the login that its backend's runs share."""
+    # Imported where there is one: what it needs is loaded by nobody else.
+    from potato_ray.actors.adapter_login import AdapterLogin
+
+    return AdapterLogin(lambda destination: messenger.call("slurm_adapter", backend, destination))
 
 
 @ray.remote(num_cpus=0, max_retries=0)

@@ -104,7 +104,8 @@ class HostAgent:
     def connect(self, talk: Talk) -> None:
         """Log in, and out of what was before. Raises SshFailed, Cancelled."""
         self._hang_up()
-        self._connection = Connection.open(self.settings.destination, stop=talk.stopped)
+        login = self.means.login or Connection.open
+        self._connection = login(self.settings.destination, talk.stopped)
 
     def close(self) -> None:
         """Log out; what runs over there runs on."""
