@@ -72,9 +72,10 @@ def _slurm_word(value: str) -> str:
     return value
 
 
-def _sbatch_flag(value: str) -> str:
-    if not value.startswith("-"):
-        raise ValueError("must be a flag of sbatch, such as --exclusive; one with a value is --name=value")
+def _sbatch_flags(value: tuple[str, ...]) -> tuple[str, ...]:
+    # A flag and its value may be two entries.
+    if value and not value[0].startswith("-"):
+        raise ValueError("must begin with a flag of sbatch, such as --exclusive")
     return value
 
 
@@ -153,7 +154,7 @@ DataFile = Annotated[str, BeforeValidator(_path_of), Field(min_length=1)]
 # Lists come out as tuples, so that a configuration cannot change under those who hold it.
 Texts = Annotated[tuple[Text, ...], Strict(False)]
 Lines = Annotated[tuple[Annotated[str, AfterValidator(_no_nul)], ...], Strict(False)]
-SbatchFlags = Annotated[tuple[Annotated[Text, AfterValidator(_sbatch_flag)], ...], Strict(False)]
+SbatchFlags = Annotated[Texts, AfterValidator(_sbatch_flags)]
 DataFiles = Annotated[tuple[DataFile, ...], Strict(False), Field(min_length=1)]
 Schemes = Annotated[tuple[dict[str, Any], ...], Strict(False), Field(min_length=1)]
 

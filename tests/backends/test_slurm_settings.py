@@ -90,6 +90,11 @@ def test_flags_of_sbatch_that_ask_for_gpus_do_so_too(flag: str) -> None:
     assert settings_of(sbatch_args=["--exclusive", flag]).asks_for_cards
 
 
+def test_a_flag_and_its_value_may_be_two_entries() -> None:
+    assert settings_of(sbatch_args=["--nice", "--gres", "gpu:1"]).asks_for_cards
+    assert not settings_of(sbatch_args=["--nice", "--constraint", "gpu"]).asks_for_cards
+
+
 @pytest.mark.parametrize("flag", ["--partition=gpu", "--constraint=gpu", "--gpu-bind=none", "--gres=tmp:5"])
 def test_flags_that_only_look_like_it_do_not(flag: str) -> None:
     assert not settings_of(sbatch_args=[flag]).asks_for_cards

@@ -245,7 +245,7 @@ TRAINING = [
     (of(SLURM, "exclude: 3"), "backends.c.exclude", "must be text"),
     (of(SLURM, "reservation: 3"), "backends.c.reservation", "must be text"),
     (of(SLURM, "sbatch_args: --nice"), "backends.c.sbatch_args", "did you mean [--nice]?"),
-    (of(SLURM, "sbatch_args: [gpu]"), "backends.c.sbatch_args[0]", "must be a flag of sbatch"),
+    (of(SLURM, "sbatch_args: [gpu]"), "backends.c.sbatch_args", "must begin with a flag of sbatch"),
     (of(SLURM, "partition: 'gpu#2'"), "backends.c.partition", "must not contain quotes, backslashes or #"),
     (of(SLURM, "prelude: module load cuda"), "backends.c.prelude", "did you mean [module load cuda]?"),
     (of(SLURM, "poll_interval_s: 0"), "backends.c.poll_interval_s", "must be above 0"),
