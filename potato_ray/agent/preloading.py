@@ -6,6 +6,7 @@ start ── spare worker of the job's own code ── bundle here ── take �
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any, Mapping
 
@@ -21,11 +22,12 @@ class Preloading:
 
     def __init__(self) -> None:
         self._keeper: SpareKeeper | None = None
+        self._starting: threading.Thread | None = None
 
     def start(self, spec: Mapping[str, Any], code: Path, python: str, workdir: Path) -> None:
         """Start the worker for a job with this spec, by the code below `code`; its log is in `workdir`."""
-        limits = spec.get("limits") or {}
         try:
+            limits = spec.get("limits") or {}
             self._keeper = SpareKeeper(
                 workdir,
                 [str(spec["trainer"])],
@@ -34,16 +36,36 @@ class Preloading:
                 spec.get("env"),
                 str(code / "potato_ray" / "job" / "start.py"),
             )
-            self._keeper.ensure()
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            self.close()  # what is wrong with the spec or the interpreter is said when the job is started
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return  # what is wrong with the spec is said when the job is started
+        # It takes as long as an interpreter takes to start; the bundle need not wait for that.
+        self._starting = threading.Thread(
+            target=self._start, args=(self._keeper,), name="preloading", daemon=True
+        )
+        self._starting.start()
+
+    @staticmethod
+    def _start(keeper: SpareKeeper) -> None:
+        try:
+            keeper.ensure()
+        except (OSError, ValueError, TypeError):
+            pass  # so is what is wrong with the interpreter
 
     def take(self, folder: JobFolder) -> bool:
         """Give it the job; False where there is none that fits."""
-        return self._keeper is not None and self._keeper.take(folder, LISTENS_WITHIN_S) is not None
+        if self._keeper is None or not self._has_begun():
+            return False
+        return self._keeper.take(folder, LISTENS_WITHIN_S) is not None
 
     def close(self) -> None:
         """Let go of it; one that has no job ends."""
-        if self._keeper is not None:
+        if self._keeper is not None and self._has_begun():
             self._keeper.close()
-            self._keeper = None
+        # One whose start hangs ends with this process.
+        self._keeper = None
+
+    def _has_begun(self) -> bool:
+        """Whether its start has come to an end, after a moment."""
+        if self._starting is not None:
+            self._starting.join(LISTENS_WITHIN_S)
+        return self._starting is None or not self._starting.is_alive()

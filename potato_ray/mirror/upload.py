@@ -41,7 +41,7 @@ class Upload:
         self._file: BinaryIO = os.fdopen(descriptor, "wb", buffering=0)
 
     def write(self, chunk: bytes) -> None:
-        """Keep the next bytes; they are a sign of life as well. Raises TooLarge, Conflict (upload_replaced)."""
+        """Keep the next bytes, a sign of life. Raises TooLarge, Conflict (upload_replaced)."""
         self._require_newest()
         if self.taken + len(chunk) > self._n_bytes:
             raise TooLarge(

@@ -147,8 +147,8 @@ def test_a_run_that_the_server_has_let_go_of_is_stopped_and_removed(
     assert processes is not None
     told.stale = True
     agent.wait_for(lambda: not agent.folder().path.exists())
-    assert not is_alive(processes.launcher)
     assert not is_alive(processes.worker)
+    agent.wait_for(lambda: not is_alive(processes.launcher))  # whose last act was to say so
     assert told.result is None
 
 
