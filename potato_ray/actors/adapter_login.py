@@ -46,6 +46,8 @@ class AdapterLogin:
                     failure = gone
             if time.monotonic() >= ends_at:
                 raise failure
+            if stop():
+                raise _given_up(destination)
             time.sleep(LOOK_EVERY_S)
 
     def _asked(self, adapter: Any, destination: Destination, ends_at: float, stop: Callable[[], bool]) -> str:
@@ -53,7 +55,7 @@ class AdapterLogin:
         answer = adapter.login.remote()
         while not ray.wait([answer], timeout=LOOK_EVERY_S)[0]:
             if stop():
-                raise Cancelled(f"The connection to {destination.host} was given up on request.")
+                raise _given_up(destination)
             if time.monotonic() >= ends_at:
                 raise _unanswered(destination)
         try:
@@ -72,6 +74,10 @@ class AdapterLogin:
         except ray.exceptions.RayError:
             return None
         return told
+
+
+def _given_up(destination: Destination) -> Cancelled:
+    return Cancelled(f"The connection to {destination.host} was given up on request.")
 
 
 def _adapter_ended(destination: Destination, lost: Exception) -> SshFailed:
