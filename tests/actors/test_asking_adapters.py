@@ -21,7 +21,7 @@ SILENT = "silent"
 
 
 class Adapters:
-    """Adapters that answer each call in turn with a path, a failure, or not at all; `joins` come of the paths."""
+    """Adapters that answer each call in turn: a path, a failure, or nothing. `joins` come of the paths."""
 
     def __init__(self, *answers: Any, joins: tuple[Any, ...] = ("joined",)) -> None:
         self.answers = list(answers)
