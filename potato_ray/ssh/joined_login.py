@@ -22,6 +22,8 @@ from potato_ray.ssh.login import Login, ended_here, find_ssh
 from potato_ray.ssh.shared_login import connect, use
 
 CANCEL_TIMEOUT_S: Final = 5.0
+LEFT: Final = 255
+"""The exit code of an order that was not given, since the login was left before; as ssh's own failure."""
 _STEP_S: Final = 0.02
 _GREETING_BYTES: Final = 4096
 
@@ -80,6 +82,8 @@ class JoinedLogin(Login):
 
         ssh would go on leading all that comes there to the first that asked, and he may have died.
         """
+        if self._closed:  # nobody would end it
+            return LEFT, ""
         note = self._note(wanted)
         try:
             before = note.read_text() if note.exists() else ""

@@ -289,3 +289,13 @@ def test_who_waits_for_the_host_is_freed_by_a_close(login: SharedLogin) -> None:
     assert login.is_alive
     with pytest.raises(SshFailed):
         line.run("true", timeout_s=5)
+
+
+def test_who_has_left_forwards_nothing_more(login: SharedLogin, folder: Path) -> None:
+    line = Connection.join(BOX, login.control_path)
+    line.close()
+    with pytest.raises(SshFailed, match="The connection was closed meanwhile"):
+        line.forward(f"{folder}/s", f"{folder}/l")
+    line.cancel_forward(f"{folder}/s", f"{folder}/l")
+    line.close()
+    assert not (folder / "s").exists()
