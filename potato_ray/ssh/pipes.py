@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import select
 import subprocess
@@ -15,6 +16,7 @@ from potato_ray.ssh.tail import Tail
 MAX_BUFFER_BYTES = 1 << 26
 """What is read ahead while something is being sent; with more than this the other side has to wait."""
 _PIECE_BYTES = 1 << 18
+_PIPE_BYTES = 1 << 20
 _END_S = 3.0
 
 
@@ -35,6 +37,7 @@ class Pipes:
         self._output = cast(IO[bytes], self._process.stdout)
         os.set_blocking(self._input.fileno(), False)
         os.set_blocking(self._output.fileno(), False)
+        _widen(self._output.fileno())
         self.errors = Tail(cast(IO[bytes], self._process.stderr))
         self.buffer = bytearray()
         self.ended = False
@@ -124,3 +127,9 @@ class Pipes:
             self.buffer += piece
             self.ended = not piece
         return bool(piece)
+
+
+def _widen(descriptor: int) -> None:
+    """Let the pipe hold more than its usual 64 KiB: a copy of hundreds of MB is woken less often."""
+    with contextlib.suppress(OSError, AttributeError):  # more than a limit allows, or not on Linux
+        fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
