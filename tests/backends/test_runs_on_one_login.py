@@ -15,11 +15,12 @@ from pathlib import Path
 
 import pytest
 from fake_host import FakeHost, host_agent_on
-from listening import Listener
+from listening import Listener, left_by, lose_after_five
 from ssh_place import SshSite
 
 from potato_ray.backends.accompanied import Talk
 from potato_ray.backends.base import Outcome
+from potato_ray.backends.host_agent import HostAgent
 from potato_ray.backends.ssh import SshBackend
 from potato_ray.ssh import Connection, Destination, SharedLogin, SshFailed
 
@@ -76,6 +77,14 @@ def shared() -> Iterator[OneLogin]:
     login.close()
 
 
+def sharing(site: SshSite, login: OneLogin) -> SshBackend:
+    """A backend whose runs go through that login."""
+    made = site.backend()
+    assert made._means is not None
+    made._means = replace(made._means, login=login)
+    return made
+
+
 class Runs:
     """Runs under way on a host, each followed in a thread and waiting for a word."""
 
@@ -83,18 +92,11 @@ class Runs:
         self.site = site
         self.jobs = [site.make_job("wait") for _ in range(n_runs)]
         self.heard = [Listener() for _ in self.jobs]
-        self._login = login
         self._pool = ThreadPoolExecutor(n_runs)
         pairs = zip(self.jobs, self.heard, strict=True)
         self.ends: list[Future[Outcome]] = [
-            self._pool.submit(self.backend().execute, job, heard) for job, heard in pairs
+            self._pool.submit(sharing(site, login).execute, job, heard) for job, heard in pairs
         ]
-
-    def backend(self) -> SshBackend:
-        made = self.site.backend()
-        assert made._means is not None
-        made._means = replace(made._means, login=self._login)
-        return made
 
     @property
     def are_training(self) -> bool:
@@ -154,6 +156,28 @@ def test_a_cut_costs_one_new_login_for_all_and_no_run(host: SshSite, shared: One
         for heard in runs.heard:
             assert heard.steps == list(range(10))
             assert "The connection was ended on this machine" in logs_of(heard)
+
+
+def test_who_follows_after_a_follower_that_died_uses_the_login_that_stands(
+    host: SshSite, shared: OneLogin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = host.sshd.log.count(LOGIN)
+    died: list[HostAgent] = []
+    job, heard = host.make_job("wait"), Listener()
+    with monkeypatch.context() as dying:
+        # All that it had stays as it was: its channel, its forward, its folder.
+        dying.setattr(HostAgent, "close", lambda agent: died.append(agent))
+        left_by(sharing(host, shared), job, Listener(lose_after_five))
+    with ThreadPoolExecutor(1) as pool:
+        end = pool.submit(sharing(host, shared).execute, job, heard)
+        assert eventually(lambda: "it is followed again" in logs_of(heard) or end.done())
+        for agent in died:
+            agent.close()  # it took no more than its own along, however late
+        host.let_go(job)
+        assert end.result(PATIENCE_S).status == "success"
+    assert "it is followed again" in logs_of(heard)
+    assert host.sshd.log.count(LOGIN) - before == 1
+    host.clear_up(job)
 
 
 def test_a_run_logs_in_as_its_means_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
