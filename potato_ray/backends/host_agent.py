@@ -209,7 +209,11 @@ class HostAgent:
         except BaseException:
             dialogue.close()
             raise
-        self._dialogue = dialogue
+        if self.settings.slurm is None:
+            self._dialogue = dialogue
+        else:
+            # A login that all runs share has room for some ten channels; a silent agent is asked for instead.
+            dialogue.close()
         self.is_gone = False
 
     def _let_in(self, dialogue: Dialogue, talk: Talk) -> None:

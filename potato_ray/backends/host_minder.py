@@ -7,6 +7,7 @@ connected ── lost ─▶ try again, with growing pauses ─▶ connected, th
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -22,6 +23,8 @@ logger = logging.getLogger(__name__)
 
 LOOK_EVERY_S: Final = 0.2
 ASK_EVERY_S: Final = 10.0
+SILENT_S: Final = 8.0
+"""An agent that has been heard of since needs not be asked for; it reports every 5 s at the least."""
 """How often the host is asked whether the agent lives, where we do not hold its channel."""
 PAUSES_S: Final = (0.5, 1.0, 2.0, 4.0, 8.0)
 """Between two tries to connect; the last one from then on."""
@@ -38,7 +41,7 @@ class HostMinder:
     """Minds in a thread of its own, for the length of a `with` block. `is_over`: the run's end is here.
 
     `gone` says why no agent can bring the run to its end any more, `trouble` what went wrong last on the way
-    to the host, "" once it was reached since.
+    to the host, "" once it was reached since. `silent_s`: for how long the agent has not been heard of.
     """
 
     def __init__(
@@ -47,6 +50,7 @@ class HostMinder:
         talk: Talk,
         is_over: Callable[[], bool],
         clock: Callable[[], float] = time.monotonic,
+        silent_s: Callable[[], float] = lambda: math.inf,
     ) -> None:
         self.gone: PotatoRayError | None = None
         self.trouble = ""
@@ -54,6 +58,7 @@ class HostMinder:
         self._talk = talk
         self._is_over = is_over
         self._clock = clock
+        self._silent_s = silent_s
         self._attached = True
         self._restarts = 0
         self._failed_starts = 0
@@ -105,7 +110,7 @@ class HostMinder:
         if self._agent.holds_channel:
             return True
         now = self._clock()
-        if now - self._asked_at < ASK_EVERY_S:
+        if now - self._asked_at < ASK_EVERY_S or (self._attached and self._silent_s() < SILENT_S):
             return False
         self._asked_at = now
         return True

@@ -20,6 +20,7 @@ from potato_ray.backends.endings import Event
 from potato_ray.backends.host_agent import HostAgent
 from potato_ray.backends.host_leaving import Leaving
 from potato_ray.backends.host_minder import HostMinder
+from potato_ray.backends.mirror_signs import Silence
 from potato_ray.backends.remote_note import followed_here
 from potato_ray.errors import Cancelled, PotatoRayError, ProjectUnwritable
 from potato_ray.mirror.folder import MirrorFolder
@@ -133,7 +134,10 @@ class SshRun:
 
     def _followed(self) -> Outcome:
         talk = Talk()
-        with HostMinder(self._agent, talk, self._mirror.result.exists, self._clock) as minder:
+        silence = Silence(self._mirror.heartbeat, self._clock)
+        with HostMinder(
+            self._agent, talk, self._mirror.result.exists, self._clock, silence.seconds
+        ) as minder:
             following = HostFollowing(
                 self._job,
                 self._sink,

@@ -28,11 +28,12 @@ def clear_up(request: Mapping[str, Any]) -> int:
     note = folder.read_note()
     wait_s = request.get("wait_s")
     killed = _end([note.process], WAIT_S if wait_s is None else float(wait_s)) if note is not None else []
+    unanswered = _cancel(folder, request)
     killed += _end(_launcher(folder), 0.0)
     left = _end_marked(folder, str(request["run_id"]), int(request["attempt"]))
     if note is not None:
         remove_socket_folder(note.socket)
-    problem = _elsewhere(note) or ("" if request.get("keep") else _remove(folder))
+    problem = unanswered or _elsewhere(note) or ("" if request.get("keep") else _remove(folder))
     say({"cleared": {"killed": killed, "left": left, "problem": problem}})
     return 0
 
@@ -42,6 +43,27 @@ def _elsewhere(note: AgentNote | None) -> str:
     if note is None or note.process.host == socket.gethostname():
         return ""
     return f"its agent was started on {note.process.host}, and this is {socket.gethostname()}"
+
+
+def _cancel(folder: RunFolder, request: Mapping[str, Any]) -> str:
+    """Cancel the run's SLURM job, where there may be one that goes on; what keeps that from being done."""
+    if folder.job.exit.exists() or not (folder.job.path / "slurm.json").exists():
+        return ""
+    # Imported by those alone whose workers SLURM runs.
+    from potato_ray.agent.errors import AgentError
+    from potato_ray.agent.slurm.commands import Slurm
+    from potato_ray.agent.slurm.submission import Submission
+
+    env = request.get("env") or {}
+    try:
+        submission = Submission.read(folder.job.path)
+        if submission is not None:
+            Slurm({str(name): str(value) for name, value in env.items()}).scancel(
+                f"--name={submission.name}", cluster=submission.cluster
+            )
+    except (AgentError, OSError) as failure:
+        return f"its SLURM job was not cancelled: {failure}"
+    return ""
 
 
 def end_process(process: ProcessId, wait_s: float = 0.0) -> bool:

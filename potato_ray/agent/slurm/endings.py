@@ -47,7 +47,7 @@ def ending(
     its exit.json. `asked`: we have cancelled it. `seen` is the last that squeue said, for want of scontrol;
     `python` the interpreter that job.sh starts.
     """
-    if asked or (end is not None and not _from_outside(end)):
+    if asked or (end is not None and not is_from_outside(end)):
         return None
     facts = JobFacts.of(shown, output, seen)
     cause = _of_slurm(facts)
@@ -59,7 +59,7 @@ def ending(
     return Failure(CODE, what.rstrip(".") + ".", cause.next_step)
 
 
-def _from_outside(end: Exit) -> bool:
+def is_from_outside(end: Exit) -> bool:
     """Whether it was a signal that ended the worker, and not itself or its launcher's limits."""
     if end.reason:
         return end.reason == "terminated"

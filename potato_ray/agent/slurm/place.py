@@ -10,20 +10,25 @@ from typing import Any, Callable
 from potato_ray.agent.apart import apart
 from potato_ray.agent.errors import AgentError
 from potato_ray.agent.held_job import Failure, HeldJob
+from potato_ray.agent.job_end import tail_of
 from potato_ray.agent.settings import Settings
 from potato_ray.agent.slurm.commands import Slurm
+from potato_ray.agent.slurm.endings import ending, is_from_outside
+from potato_ray.agent.slurm.job_facts import JobFacts
 from potato_ray.agent.slurm.keys import SlurmKeys
 from potato_ray.agent.slurm.looks import Looks
-from potato_ray.agent.slurm.script import job_script
+from potato_ray.agent.slurm.script import OUTPUT, job_script
+from potato_ray.agent.slurm.states import FINAL
 from potato_ray.agent.slurm.submission import Submission, submit
 from potato_ray.agent.slurm.watch import WAITING, JobWatch, Tell
 from potato_ray.agent.workplace import Workplace
 from potato_ray.job.events import EXIT_CANCELLED
 from potato_ray.job.folder import Exit
-from potato_ray.job.follow import ALIVE, ENDED, GONE, STARTING
+from potato_ray.job.follow import ALIVE, ENDED, GONE, STARTING, Follower
 
 AFTER_GRACE_S = 900.0
 """How long a SLURM that is away is waited for until it takes a cancel."""
+LOOK_EVERY_S = 1.0
 SETTLE_S = 30.0
 """How much later than the end of its job exit.json may be seen: a network file system keeps what it knew."""
 
@@ -55,6 +60,8 @@ class SlurmPlace(Workplace):
         self._slurm = Slurm(keys.env, host=settings.host)
         self._submission = Submission.read(held.folder.path)
         self._watch: JobWatch | None = None
+        self._follower = Follower(held.folder)
+        self._has_run = False
         self._over_since: float | None = None
         self._cancelled = False
 
@@ -80,17 +87,21 @@ class SlurmPlace(Workplace):
         )
         flags = " ".join([*self._keys.flags(), *self._keys.sbatch_args])
         self._tell.log(f"Submitted SLURM job {self._submission.job_id}: {flags or 'no flags of its own'}")
-        self._tell.step(f"SLURM job {self._submission.job_id}: submitted")
+        self._tell.step(f"waiting for SLURM job {self._submission.job_id}: submitted")
 
     def state(self) -> str:
         if self._is_there(self._folder.exit):
             return ENDED
         seen = self._watching().seen if self._has_id else None
-        if seen is not None and not seen.final:
-            self._over_since = None
-            waits = not seen.state or seen.state in WAITING or not self._folder.process.exists()
-            return STARTING if waits else ALIVE
-        return self._over()
+        if seen is None or seen.final:
+            return self._over()
+        self._over_since = None
+        waits = not seen.state or seen.state in WAITING
+        self._has_run = self._has_run or not waits
+        if waits and self._folder.process.exists():
+            # Back in the queue, where it cannot go on; or squeue has not looked since its start.
+            return GONE if self._has_run else self._follower.state()
+        return STARTING if waits or not self._folder.process.exists() else ALIVE
 
     def cancel(self, why: str, grace_s: float) -> None:
         """Ask the launcher, in its folder, and SLURM; the first tells it that the signal is ours."""
@@ -115,11 +126,44 @@ class SlurmPlace(Workplace):
             self._folder.write_exit(Exit(EXIT_CANCELLED, None, "cancelled", 0.0, now, now, said))
 
     def failure(self) -> Failure | None:
-        return None
+        submission, end = self._submission, self._end()
+        if submission is None or not submission.job_id or self._cancelled:
+            return None
+        if end is not None and not is_from_outside(end):
+            return None
+        return ending(
+            submission.job_id,
+            self._shown(submission),
+            tail_of(self._folder.path / OUTPUT),
+            end,
+            seen=self._watch.seen if self._watch is not None else None,
+            python=self._keys.job_python or self._settings.python,
+        )
 
     def close(self) -> None:
         if self._watch is not None:
             self._watch.close()
+
+    def _end(self) -> Exit | None:
+        try:
+            return self._folder.read_exit()
+        except (OSError, ValueError, TypeError):
+            return None
+
+    def _shown(self, submission: Submission) -> str:
+        """What scontrol says of the job once it has ended; "" where SLURM does not say so in time."""
+        deadline = self._clock() + self._settle_s
+        shown = ""
+        while True:
+            try:
+                shown = self._slurm.show_job(submission.job_id, submission.cluster)
+                if not shown or JobFacts.of(shown, "").state in (*FINAL, *WAITING):
+                    return shown
+            except AgentError as failure:
+                self._tell.step(f"asking how SLURM job {submission.job_id} ended: {failure.message}")
+            if self._clock() >= deadline or self._is_unwanted():
+                return shown
+            time.sleep(LOOK_EVERY_S)
 
     @property
     def _has_id(self) -> bool:
@@ -131,7 +175,12 @@ class SlurmPlace(Workplace):
             shared = self._settings.shared_dir or self._settings.workdir
             looks = Looks(self._slurm, shared, self._keys.poll_interval_s)
             self._watch = JobWatch(
-                self._slurm, self._submission, looks, self._tell, self._keys.poll_interval_s
+                self._slurm,
+                self._submission,
+                looks,
+                self._tell,
+                self._keys.poll_interval_s,
+                self._folder.process.exists,
             )
             self._watch.start()
         return self._watch

@@ -38,7 +38,10 @@ class Tell(Protocol):
 
 
 class JobWatch:
-    """For the length of a `with` block, or until `close`. `clock` is monotonic seconds."""
+    """For the length of a `with` block, or until `close`. `clock` is monotonic seconds.
+
+    `has_begun`: whether the worker speaks for itself; the step line is its own from then on.
+    """
 
     def __init__(
         self,
@@ -47,6 +50,7 @@ class JobWatch:
         looks: Looks,
         tell: Tell,
         every_s: float,
+        has_begun: Callable[[], bool],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._slurm = slurm
@@ -54,6 +58,7 @@ class JobWatch:
         self._looks = looks
         self._tell = tell
         self._every_s = every_s
+        self._has_begun = has_begun
         self._clock = clock
         self._seen: JobState | None = NOT_SEEN
         self._told = ""
@@ -131,12 +136,10 @@ class JobWatch:
         """Say, once, that a job will never start by itself."""
         words = needs_a_person(seen)
         if words and not self._warned:
-            self._tell.log(
-                f"SLURM job {self._submission.job_id} does not start by itself: {words}", "warning"
-            )
+            job = f"SLURM job {self._submission.job_id}"
+            self._tell.log(f"{job} does not start by itself: {words}", "warning")
+            self._step(f"{in_words(self._submission.job_id, seen)}: a person has to act, see the log")
         self._warned = bool(words)
-        if words:
-            self._tell.step(f"{in_words(self._submission.job_id, seen)}: needs a person")
 
     def _order(self, told_to_end: bool) -> bool:
         """Tell the job to end; whether that was done gently. Raises SlurmAway."""
@@ -158,11 +161,16 @@ class JobWatch:
             return False
         self._told = words
         self._tell.log(words, level)
-        self._tell.step(words)
+        self._step(f"waiting for {words}")
         return True
 
+    def _step(self, words: str) -> None:
+        if not self._has_begun():
+            self._tell.step(words)
+
     def _say_away(self, away: SlurmAway) -> None:
-        if self._away_since is None:
-            self._away_since = self._clock()
-            self._tell.log(f"{away.message} {away.evidence}".strip(), "warning")
-        self._tell.step(f"{away.message.rstrip('.')}; the job goes on, and SLURM is asked again")
+        if self._away_since is not None:
+            return
+        self._away_since = self._clock()
+        self._tell.log(f"{away.message} {away.evidence}".strip(), "warning")
+        self._step(f"{away.message.rstrip('.')}; it is asked again")

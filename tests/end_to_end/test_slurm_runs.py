@@ -1,0 +1,134 @@
+"""Whole runs on a real SLURM behind a real sshd."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+
+import pytest
+from server_process import API
+from slurm_cluster import SlurmCluster
+from slurm_lab import SlurmLab, slurm_lab
+from whole_runs import ended, in_step, wait_until
+
+from potato_ray.registry.states import State
+
+pytestmark = pytest.mark.ray
+
+POLL_S = 2
+CPU, GPU, SMALL, HELD = "cpu", "gpu", "small", "held"
+VARIANTS = {
+    CPU: {},
+    GPU: {"gres": "gpu:1"},
+    SMALL: {"mem": "150M", "poll_interval_s": POLL_S},
+    HELD: {"sbatch_args": ["--hold"]},
+}
+
+
+@pytest.fixture
+def lab(running: SlurmLab, slurm: SlurmCluster) -> SlurmLab:
+    return running
+
+
+@pytest.fixture(scope="module")
+def running(module_slurm: SlurmCluster) -> Iterator[SlurmLab]:
+    with slurm_lab(module_slurm, VARIANTS) as made:
+        yield made
+
+
+def test_a_run_comes_home_and_leaves_nothing(lab: SlurmLab) -> None:
+    run_id = lab.start(backend=CPU)
+    run = lab.succeeded(run_id)
+    log = lab.log(run_id)
+    assert "Submitted SLURM job " in log
+    assert "--mem=400M" in log
+    assert run.n_test
+    assert lab.nothing_is_left(run_id), lab.left(run_id)
+
+
+@pytest.mark.parametrize(("backend", "seen"), [(GPU, "0"), (CPU, "")])
+def test_a_worker_sees_the_cards_that_slurm_gave_it_and_no_others(
+    lab: SlurmLab, backend: str, seen: str
+) -> None:
+    run_id = lab.start("succeed", backend=backend, trainer="accelerated")
+    lab.succeeded(run_id)
+    assert f" CUDA_VISIBLE_DEVICES={seen}\n" in lab.log(run_id)
+
+
+def test_ten_runs_at_once_ask_squeue_once_an_interval_in_all(lab: SlurmLab) -> None:
+    logins = lab.sshd.log.count("Accepted publickey")
+    runs = [lab.start("wait", backend=SMALL) for _ in range(10)]
+    for run_id in runs:
+        wait_until(lab.config, run_id, in_step("rehearsing"))
+    before = lab.squeues.read_text().count("\n")
+    time.sleep(5 * POLL_S)
+    assert lab.squeues.read_text().count("\n") - before in (4, 5, 6)
+    for run_id in runs:
+        lab.go(run_id)
+    for run_id in runs:
+        lab.succeeded(run_id)
+    # Over one connection; a host takes ten sessions on one, and at the start all ask at once.
+    assert lab.sshd.log.count("Accepted publickey") - logins <= 4
+
+
+def test_a_cancelled_run_frees_its_allocation(lab: SlurmLab) -> None:
+    run_id = lab.start("wait", backend=CPU)
+    wait_until(lab.config, run_id, in_step("rehearsing"))
+    job = lab.slurm_job(run_id)
+    lab.post(f"{API}/runs/{run_id}/cancel", {})
+    run = ended(lab.config, run_id)
+    assert run.state == State.CANCELLED
+    job.ends()
+    assert lab.nothing_is_left(run_id), lab.left(run_id)
+
+
+def test_a_job_that_is_held_needs_a_person_and_is_cancelled_with_its_run(lab: SlurmLab) -> None:
+    run_id = lab.start("wait", backend=HELD)
+    wait_until(lab.config, run_id, lambda run: "JobHeldUser" in run.step)
+    job = lab.slurm_job(run_id)
+    assert "A person has to release it" in lab.log(run_id)
+    lab.post(f"{API}/runs/{run_id}/cancel", {})
+    assert ended(lab.config, run_id).state == State.CANCELLED
+    assert job.end[0] == "CANCELLED"
+
+
+def test_a_job_that_somebody_cancels_fails_its_run_with_that_reason(lab: SlurmLab) -> None:
+    run_id = lab.start("wait", backend=CPU)
+    wait_until(lab.config, run_id, in_step("rehearsing"))
+    job = lab.slurm_job(run_id)
+    job.cancel()
+    run = ended(lab.config, run_id)
+    assert run.error_code == "slurm_failed"
+    assert run.error is not None
+    assert run.error.startswith(
+        f"SLURM job {job.id} ended before the worker finished: it was cancelled from outside"
+    )
+
+
+def test_an_agent_that_was_killed_is_followed_by_one_that_takes_the_job_up(lab: SlurmLab) -> None:
+    run_id = lab.start("wait", backend=CPU)
+    wait_until(lab.config, run_id, in_step("rehearsing"))
+    os.kill(lab.agent_pid(run_id), signal.SIGKILL)
+    lab.go(run_id)
+    lab.succeeded(run_id)
+    assert lab.nothing_is_left(run_id), lab.left(run_id)
+
+
+def test_a_server_that_was_killed_follows_the_job_again(lab: SlurmLab) -> None:
+    run_id = lab.start("wait", backend=CPU)
+    wait_until(lab.config, run_id, in_step("rehearsing"))
+    lab.restart()
+    lab.go(run_id)
+    lab.succeeded(run_id)
+
+
+@pytest.mark.parametrize("how", ["without", "hung"])
+def test_a_slurm_that_is_away_for_a_while_is_waited_out(lab: SlurmLab, how: str) -> None:
+    run_id = lab.start("wait", backend=CPU)
+    wait_until(lab.config, run_id, in_step("rehearsing"))
+    with getattr(lab.cluster, how)("slurmctld"):
+        time.sleep(3.0)
+        lab.go(run_id)
+        lab.succeeded(run_id)

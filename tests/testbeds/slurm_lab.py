@@ -1,0 +1,84 @@
+"""A server whose runs are jobs of a real SLURM, behind a login node that it reaches over a real sshd."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from gpu_machine import FAKE_TORCH
+from slurm_cluster import SlurmCluster
+from slurm_job import SlurmJob
+from ssh_lab import PLUGIN, SshLab
+from sshd import ALIAS, Sshd
+from whole_runs import MakeProject, projects
+
+from potato_ray.agent.slurm.submission import Submission
+
+
+class SlurmLab(SshLab):
+    """An SshLab whose other backends submit, one for each of `variants`: more of its keys, by its name."""
+
+    def __init__(
+        self,
+        cluster: SlurmCluster,
+        sshd: Sshd,
+        make_project: MakeProject,
+        remote_dir: Path,
+        variants: Mapping[str, Mapping[str, Any]],
+    ) -> None:
+        self.cluster = cluster
+        self.squeues = remote_dir.parent / "squeues"
+        """A line for each squeue that was run."""
+        bin_dir = _counting(remote_dir.parent / "bin", self.squeues)
+        usual = {
+            "type": "slurm",
+            "host": ALIAS,
+            "python": sys.executable,
+            "job_python": sys.executable,
+            "remote_dir": str(remote_dir),
+            "mem": "400M",
+            "poll_interval_s": 1,
+            "env": {
+                "PYTHONPATH": f"{PLUGIN}:{FAKE_TORCH}",
+                "PATH": f"{bin_dir}:/usr/local/bin:/usr/bin:/bin",
+                **cluster.env,
+            },
+        }
+        backends = {name: {**usual, **keys} for name, keys in variants.items()}
+        limits = {"max_concurrent_runs": 10, "queue_max": 20, "grace_seconds": 2}
+        super().__init__(sshd, make_project, remote_dir, None, backends, **limits)
+
+    def slurm_job(self, run_id: str) -> SlurmJob:
+        """The SLURM job of a run, once it was submitted."""
+        folder = self.job(run_id)
+        submission = Submission.read(folder)
+        assert submission is not None
+        return self.cluster.job(submission.job_id, folder)
+
+
+def _counting(folder: Path, record: Path) -> Path:
+    """A folder with a squeue that notes each call, and then is the real one."""
+    folder.mkdir()
+    wrapper = folder / "squeue"
+    wrapper.write_text(f'#!/bin/sh\necho >> {record}\nexec {shutil.which("squeue")} "$@"\n')
+    wrapper.chmod(0o755)
+    return folder
+
+
+@contextmanager
+def slurm_lab(cluster: SlurmCluster, variants: Mapping[str, Mapping[str, Any]]) -> Iterator[SlurmLab]:
+    """The whole of it, on storage that login and compute nodes share: this machine's disk."""
+    with (
+        # Not below /tmp, which counts as each node's own.
+        tempfile.TemporaryDirectory(prefix=".prt-", dir=Path.home()) as folder,
+        Sshd(env={**cluster.env, "PATH": "/usr/local/bin:/usr/bin:/bin"}) as sshd,
+        projects() as make_project,
+    ):
+        Path(folder).chmod(0o755)
+        with SlurmLab(cluster, sshd, make_project, Path(folder) / "shared", variants) as lab:
+            yield lab
