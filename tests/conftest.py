@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from slurm_cluster import SlurmCluster
 from turns import take_turns
 
 # Sets the switches that Ray reads when it is imported, before any test module can import it.
@@ -50,3 +52,17 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return "jobs" if nodeid.startswith(JOBS) else str(super()._split_scope(nodeid))
 
     return ByModule(config, log)
+
+
+@pytest.fixture(scope="module")
+def module_slurm() -> Iterator[SlurmCluster]:
+    """A real SLURM for the tests of a module."""
+    with SlurmCluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def slurm(module_slurm: SlurmCluster) -> Iterator[SlurmCluster]:
+    """The same for one test after the other: none leaves a job or a node that is down."""
+    yield module_slurm
+    module_slurm.clear()
