@@ -15,9 +15,14 @@ import signal
 import sys
 import time
 
+TYPE_CHECKING = False  # typing, too, takes its time
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 LOOK_S = 1.0
 GRACE_S = 3.0
 STEP_S = 0.02
+REMOVE_TRIES = 50
 COULD_NOT_START = 127
 
 
@@ -110,15 +115,23 @@ def _code(ssh: int) -> int | None:
 
 
 def _remove(folder: str) -> None:
-    """Remove the folder, and the folders in it of those who use the login besides its owner."""
-    try:
+    """Remove the folder, and in it those of the login's users, who may be about that themselves."""
+    for _ in range(REMOVE_TRIES):
         # pathlib would double the time that this program takes to start.
-        for path, _, names in os.walk(folder, topdown=False):
+        for path, _folders, names in os.walk(folder, topdown=False):
             for name in names:
-                os.unlink(os.path.join(path, name))  # noqa: PTH118
-            os.rmdir(path)  # noqa: PTH106
+                _quietly(os.unlink, os.path.join(path, name))  # noqa: PTH118
+            _quietly(os.rmdir, path)
+        if not os.path.exists(folder):  # noqa: PTH110
+            return
+        time.sleep(STEP_S)
+
+
+def _quietly(remove: Callable[[str], None], path: str) -> None:
+    try:
+        remove(path)
     except OSError:
-        pass  # somebody else was quicker
+        pass  # somebody else was quicker, or puts something in
 
 
 if __name__ == "__main__":

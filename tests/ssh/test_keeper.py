@@ -86,6 +86,26 @@ def test_what_ssh_started_ends_with_it(tmp_path: Path) -> None:
     assert not is_running(int((tmp_path / "pid").read_text()))
 
 
+def test_the_folder_goes_though_others_remove_and_add_at_the_same_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "r1").mkdir()
+    files = [tmp_path / name for name in ("c", "u", "r1/s")]
+    for file in files:
+        file.touch()
+    unlink, added = os.unlink, iter([tmp_path / "r1" / "late"])
+
+    def unlink_too_late(path: str) -> None:
+        unlink(path)
+        for file in added:
+            file.touch()
+        raise FileNotFoundError(path)
+
+    monkeypatch.setattr(os, "unlink", unlink_too_late)
+    keeper._remove(str(tmp_path))
+    assert not tmp_path.exists()
+
+
 def test_an_ssh_that_hangs_is_given_up(
     stubborn: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
