@@ -18,11 +18,16 @@ FRESH_S = 10.0
 @dataclass(frozen=True)
 class _Look:
     run_id: str
+    taken: frozenset[str]
     answer: asyncio.Future[Placement | Refusal]
     ended_at: list[float]
 
-    def is_for(self, run_id: str, now: float) -> bool:
-        return self.run_id == run_id and (not self.ended_at or now - self.ended_at[0] < FRESH_S)
+    def answers(self, run_id: str, taken: Set[str], now: float) -> bool:
+        """Whether it is still an answer for this run: a refusal is none once a card was given back."""
+        if self.run_id != run_id or (self.ended_at and now - self.ended_at[0] >= FRESH_S):
+            return False
+        refused = self.answer.exception() is None and isinstance(self.answer.result(), Refusal)
+        return not refused or taken >= self.taken
 
 
 class Placing:
@@ -43,7 +48,7 @@ class Placing:
             return None
         if look is not None:
             del self._looks[name]
-            if look.is_for(run_id, now):
+            if look.answers(run_id, taken, now):
                 return look.answer.result()
         self._begin(run_id, backend, taken)
         return None
@@ -60,4 +65,4 @@ class Placing:
                 self._wake()
 
         answer.add_done_callback(ended)
-        self._looks[backend.name] = _Look(run_id, answer, ended_at)
+        self._looks[backend.name] = _Look(run_id, frozenset(taken), answer, ended_at)

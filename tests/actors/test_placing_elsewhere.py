@@ -201,3 +201,19 @@ def test_the_controller_takes_the_answer_as_soon_as_it_is_there(queue: Queue) ->
         assert host.asked == 1
 
     controlled(queue.config, scenario)
+
+
+def test_a_refusal_from_before_a_card_was_given_back_is_asked_for_anew() -> None:
+    async def scenario() -> None:
+        host, woken = Host("gpu"), asyncio.Event()
+        host.answers = [FULL, CARD]
+        host.go.set()
+        looks = placing.Placing(woken.set)
+        assert looks.look("waits", cast(Any, host), {"GPU-1"}) is None
+        await woken.wait()
+        assert looks.look("waits", cast(Any, host), frozenset()) is None  # and not the refusal
+        woken.clear()
+        await woken.wait()
+        assert looks.look("waits", cast(Any, host), frozenset()) == CARD
+
+    played(scenario)

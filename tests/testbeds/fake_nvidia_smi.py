@@ -27,10 +27,12 @@ def install(bin_dir: Path) -> None:
     program.chmod(0o755)
 
 
-def write_cards(folder: Path, free_mb: Sequence[int], total_mb: int = 40960) -> list[str]:
-    """Let the machine have one card for each number, in order; their UUIDs."""
+def write_cards(
+    folder: Path, free_mb: Sequence[int], total_mb: int = 40960, machine: str = "0000"
+) -> list[str]:
+    """Let the machine have one card for each number, in order; their UUIDs, unique to the `machine`."""
     folder.mkdir(parents=True, exist_ok=True)
-    uuids = [f"GPU-0000000{index}-aaaa-bbbb-cccc-000000000000" for index in range(len(free_mb))]
+    uuids = [f"GPU-{machine}000{index}-aaaa-bbbb-cccc-000000000000" for index in range(len(free_mb))]
     lines = [
         f"{index}, {uuid}, NVIDIA A100, {total_mb}, {total_mb - free}, {free}, 0, 8.0, Disabled\n"
         for index, (uuid, free) in enumerate(zip(uuids, free_mb, strict=True))
