@@ -44,9 +44,10 @@ def masters_of(pid: int) -> list[int]:
     """The foreground ssh processes below a process."""
     found = []
     for child in descendants(pid):
-        command = Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
-        if b"-M" in command and command[0].endswith(b"ssh"):
-            found.append(child)
+        with contextlib.suppress(OSError):  # it has just gone
+            command = Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
+            if b"-M" in command and command[0].endswith(b"ssh"):
+                found.append(child)
     return found
 
 
