@@ -50,20 +50,19 @@ def _cancel(folder: RunFolder, request: Mapping[str, Any]) -> str:
     if folder.job.exit.exists() or not (folder.job.path / "slurm.json").exists():
         return ""
     # Imported by those alone whose workers SLURM runs.
-    from potato_ray.agent.errors import AgentError
+    from potato_ray.agent.slurm.cancelling import cancel_by_name
     from potato_ray.agent.slurm.commands import Slurm
     from potato_ray.agent.slurm.submission import Submission
 
-    env = request.get("env") or {}
     try:
         submission = Submission.read(folder.job.path)
-        if submission is not None:
-            Slurm({str(name): str(value) for name, value in env.items()}).scancel(
-                f"--name={submission.name}", cluster=submission.cluster
-            )
-    except (AgentError, OSError) as failure:
-        return f"its SLURM job was not cancelled: {failure}"
-    return ""
+    except OSError as failure:
+        return f"{failure.filename}: {failure.strerror}"
+    if submission is None:
+        return ""
+    env = {str(name): str(value) for name, value in (request.get("env") or {}).items()}
+    problem = cancel_by_name(Slurm(env), submission)
+    return f"its SLURM job was not cancelled: {problem}" if problem else ""
 
 
 def end_process(process: ProcessId, wait_s: float = 0.0) -> bool:

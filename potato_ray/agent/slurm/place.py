@@ -7,18 +7,19 @@ import time
 from pathlib import Path
 from typing import Any, Callable
 
-from potato_ray.agent.apart import apart
+from potato_ray.agent.apart import Interrupted, apart
 from potato_ray.agent.errors import AgentError
 from potato_ray.agent.held_job import Failure, HeldJob
 from potato_ray.agent.job_end import tail_of
 from potato_ray.agent.settings import Settings
+from potato_ray.agent.slurm.cancelling import cancel_by_name
 from potato_ray.agent.slurm.commands import Slurm
 from potato_ray.agent.slurm.endings import ending, is_from_outside
 from potato_ray.agent.slurm.job_facts import JobFacts
 from potato_ray.agent.slurm.keys import SlurmKeys
 from potato_ray.agent.slurm.looks import Looks
 from potato_ray.agent.slurm.script import OUTPUT, job_script
-from potato_ray.agent.slurm.states import FINAL
+from potato_ray.agent.slurm.states import FINAL, JobState
 from potato_ray.agent.slurm.submission import Submission, submit
 from potato_ray.agent.slurm.watch import WAITING, JobWatch, Tell
 from potato_ray.agent.workplace import Workplace
@@ -34,7 +35,10 @@ SETTLE_S = 30.0
 
 
 class SlurmPlace(Workplace):
-    """`is_unwanted`: whether the start is to be broken off. `clock` is monotonic seconds."""
+    """`is_unwanted`: whether the start is to be broken off. `clock` is monotonic seconds.
+
+    `follow` has a watch begin; `sleep` waits between two questions how a job has ended.
+    """
 
     after_grace_s = AFTER_GRACE_S
 
@@ -48,6 +52,8 @@ class SlurmPlace(Workplace):
         *,
         settle_s: float = SETTLE_S,
         clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+        follow: Callable[[JobWatch], None] = JobWatch.start,
     ) -> None:
         self._held = held
         self._folder = held.folder
@@ -57,6 +63,8 @@ class SlurmPlace(Workplace):
         self._is_unwanted = is_unwanted
         self._settle_s = settle_s
         self._clock = clock
+        self._sleep = sleep
+        self._follow = follow
         self._slurm = Slurm(keys.env, host=settings.host)
         self._submission = Submission.read(held.folder.path)
         self._watch: JobWatch | None = None
@@ -64,6 +72,7 @@ class SlurmPlace(Workplace):
         self._has_run = False
         self._over_since: float | None = None
         self._cancelled = False
+        self._shown_before_end = ""
 
     def has_started(self) -> bool:
         return bool(self._submission is not None and self._submission.job_id) or self._folder.exit.exists()
@@ -79,22 +88,39 @@ class SlurmPlace(Workplace):
         def script(name: str) -> str:
             return job_script(self._keys, name, self._folder.path.resolve(), code, self._settings.python)
 
-        self._submission = apart(
-            lambda: submit(self._slurm, self._folder.path, self._held.job.name, script, stop),
-            self._is_unwanted,
-            self._settings.timing.look_every_s,
-            stop.set,
-        )
+        try:
+            self._submission = apart(
+                lambda: self._submit(script, stop),
+                self._is_unwanted,
+                self._settings.timing.look_every_s,
+                stop.set,
+            )
+        except Interrupted:
+            self._submission = Submission.read(self._folder.path)  # what was begun has a name, for `end`
+            raise
+        except OSError:
+            # Perhaps it was the note of the id that could not be written, and the job is there.
+            self._submission = Submission.read(self._folder.path)
+            self.end()
+            raise
         flags = " ".join([*self._keys.flags(), *self._keys.sbatch_args])
         self._tell.log(f"Submitted SLURM job {self._submission.job_id}: {flags or 'no flags of its own'}")
         self._tell.step(f"waiting for SLURM job {self._submission.job_id}: submitted")
 
+    def _submit(self, script: Callable[[str], str], stop: threading.Event) -> Submission:
+        submission = submit(self._slurm, self._folder.path, self._held.job.name, script, stop)
+        if stop.is_set():
+            self._scancel(submission)  # an sbatch that was let go of may come back after `end`
+        return submission
+
     def state(self) -> str:
         if self._is_there(self._folder.exit):
             return ENDED
-        seen = self._watching().seen if self._has_id else None
+        if not self._has_id:
+            return STARTING
+        seen = self._watching().seen
         if seen is None or seen.final:
-            return self._over()
+            return self._over(seen)
         self._over_since = None
         waits = not seen.state or seen.state in WAITING
         self._has_run = self._has_run or not waits
@@ -115,19 +141,28 @@ class SlurmPlace(Workplace):
 
     def end(self) -> None:
         """Cancel by the job's name, which also finds one whose submission was broken off."""
-        if self._submission is not None:
-            try:
-                self._slurm.scancel(f"--name={self._submission.name}", cluster=self._submission.cluster)
-            except AgentError as failure:
-                self._tell.log(f"SLURM job {self._submission.job_id} was not cancelled: {failure}", "warning")
-        if self._cancelled and not self._folder.process.exists() and not self._folder.exit.exists():
+        submission = self._submission
+        if submission is not None:
+            if submission.job_id and not self._was_asked:
+                self._shown_before_end = self._shown_now(submission) or ""
+            self._scancel(submission)
+        if self._was_asked and not self._folder.process.exists() and not self._folder.exit.exists():
             now = time.time()
             said = "It was cancelled before SLURM started it."
-            self._folder.write_exit(Exit(EXIT_CANCELLED, None, "cancelled", 0.0, now, now, said))
+            try:
+                self._folder.write_exit(Exit(EXIT_CANCELLED, None, "cancelled", 0.0, now, now, said))
+            except OSError as failure:
+                self._tell.log(f"The end of the job could not be written: {failure}", "warning")
+
+    def _scancel(self, submission: Submission) -> None:
+        problem = cancel_by_name(self._slurm, submission)
+        if problem:
+            job = submission.job_id or submission.name
+            self._tell.log(f"SLURM job {job} was not cancelled: {problem}", "warning")
 
     def failure(self) -> Failure | None:
         submission, end = self._submission, self._end()
-        if submission is None or not submission.job_id or self._cancelled:
+        if submission is None or not submission.job_id or self._was_asked:
             return None
         if end is not None and not is_from_outside(end):
             return None
@@ -152,18 +187,29 @@ class SlurmPlace(Workplace):
 
     def _shown(self, submission: Submission) -> str:
         """What scontrol says of the job once it has ended; "" where SLURM does not say so in time."""
+        if _says_how(self._shown_before_end):
+            return self._shown_before_end
         deadline = self._clock() + self._settle_s
-        shown = ""
         while True:
-            try:
-                shown = self._slurm.show_job(submission.job_id, submission.cluster)
-                if not shown or JobFacts.of(shown, "").state in (*FINAL, *WAITING):
-                    return shown
-            except AgentError as failure:
-                self._tell.step(f"asking how SLURM job {submission.job_id} ended: {failure.message}")
-            if self._clock() >= deadline or self._is_unwanted():
+            shown = self._shown_now(submission)
+            if shown is not None and (not shown or _says_how(shown)):
                 return shown
-            time.sleep(LOOK_EVERY_S)
+            if self._clock() >= deadline or self._is_unwanted():
+                return shown or ""
+            self._sleep(LOOK_EVERY_S)
+
+    def _shown_now(self, submission: Submission) -> str | None:
+        """What scontrol says; "" where SLURM does not know the job any more, None where it is away."""
+        try:
+            return self._slurm.show_job(submission.job_id, submission.cluster)
+        except AgentError as failure:
+            self._tell.step(f"asking how SLURM job {submission.job_id} ended: {failure.message}")
+            return None
+
+    @property
+    def _was_asked(self) -> bool:
+        """Whether the end was asked for, by this agent or the one before."""
+        return self._cancelled or self._folder.cancel.exists()
 
     @property
     def _has_id(self) -> bool:
@@ -181,12 +227,15 @@ class SlurmPlace(Workplace):
                 self._tell,
                 self._keys.poll_interval_s,
                 self._folder.process.exists,
+                self._clock,
             )
-            self._watch.start()
+            self._follow(self._watch)
         return self._watch
 
-    def _over(self) -> str:
+    def _over(self, seen: JobState | None) -> str:
         """SLURM says that the job has ended, or knows it no more: exit.json may still come into sight."""
+        if seen is not None and (seen.state, seen.nodes) == ("CANCELLED", ""):
+            return GONE  # while it waited: there was no launcher to leave one
         now = self._clock()
         if self._over_since is None:
             self._over_since = now
@@ -201,3 +250,8 @@ class SlurmPlace(Workplace):
         except OSError:
             return False
         return path.exists()
+
+
+def _says_how(shown: str) -> bool:
+    """Whether the job has ended by what scontrol shows of it, or waits again; it may just be about to end."""
+    return JobFacts.of(shown, "").state in (*FINAL, *WAITING)

@@ -19,7 +19,7 @@ from potato_ray.agent.slurm.states import NOT_SEEN, JobState, in_words, needs_a_
 from potato_ray.agent.slurm.submission import Submission
 
 SOON_S = 1.0
-"""Between two tries of an order that SLURM did not take."""
+"""Between two looks while the job is to end."""
 JOIN_S = 2.0
 WAITING = frozenset(
     "PENDING CONFIGURING REQUEUED REQUEUE_HOLD REQUEUE_FED SPECIAL_EXIT RESV_DEL_HOLD".split()  # noqa: SIM905
@@ -62,9 +62,13 @@ class JobWatch:
         self._clock = clock
         self._seen: JobState | None = NOT_SEEN
         self._told = ""
+        self._step_told = ""
         self._away_since: float | None = None
         self._grace_ends_at: float | None = None
-        self._warned = False
+        self._told_to_end = False
+        self._next_order_at = float("-inf")
+        self._refused = ""
+        self._warned = ""
         self._awake = threading.Event()
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"SLURM job {submission.job_id}", daemon=True)
@@ -104,64 +108,87 @@ class JobWatch:
             self._grace_ends_at = self._clock() + grace_s
             self._awake.set()
 
+    def turn(self) -> float:
+        """Look once, and give the order that is due; seconds until the next turn."""
+        try:
+            self._look()
+            if self._grace_ends_at is not None:
+                self._order(self._grace_ends_at)
+        except SlurmAway as away:
+            self._say_away(away)
+        except (AgentError, OSError) as failure:
+            words = f"SLURM job {self._submission.job_id} cannot be looked at: {failure}"
+            self._say(words, words, "warning")
+        # Looks that come early cost SLURM nothing: it is asked once an interval.
+        return self._every_s if self._grace_ends_at is None else min(SOON_S, self._every_s)
+
     def _run(self) -> None:
-        told_to_end = False
-        while not self._end.is_set():
-            wait_s = self._every_s
-            try:
-                self._look()
-                if self._grace_ends_at is not None:
-                    told_to_end = self._order(told_to_end)
-                    wait_s = max(SOON_S, min(self._every_s, self._grace_ends_at - self._clock()))
-            except SlurmAway as away:
-                self._say_away(away)
-                wait_s = SOON_S if self._grace_ends_at is not None else self._every_s
-            except (AgentError, OSError) as failure:
-                self._say(f"SLURM job {self._submission.job_id} cannot be looked at: {failure}", "warning")
-            self._awake.wait(wait_s)
+        while True:
             self._awake.clear()
+            if self._end.is_set():
+                return
+            self._awake.wait(self.turn())
 
     def _look(self) -> None:
         seen = self._looks.look(self._submission.key)
         if self._away_since is not None:
             self._tell.log(f"SLURM answers again, after {self._clock() - self._away_since:.0f} s")
             self._away_since = None
+            if self._step_told:
+                self._step(self._step_told)
         if seen is NOT_SEEN:
             return
         self._seen = seen
-        if seen is not None and self._say(in_words(self._submission.job_id, seen)):
-            self._warn(seen)
+        if seen is not None:
+            words = in_words(self._submission.job_id, seen)
+            if self._say(words, f"waiting for {words}"):
+                self._warn(seen)
 
     def _warn(self, seen: JobState) -> None:
-        """Say, once, that a job will never start by itself."""
+        """Say, once for each reason, that a job will never start by itself."""
         words = needs_a_person(seen)
-        if words and not self._warned:
+        if words:
+            self._step_told = f"{in_words(self._submission.job_id, seen)}: a person has to act, see the log"
+            self._step(self._step_told)
+        if words and words != self._warned:
             job = f"SLURM job {self._submission.job_id}"
             self._tell.log(f"{job} does not start by itself: {words}", "warning")
-            self._step(f"{in_words(self._submission.job_id, seen)}: a person has to act, see the log")
-        self._warned = bool(words)
+        self._warned = words
 
-    def _order(self, told_to_end: bool) -> bool:
-        """Tell the job to end; whether that was done gently. Raises SlurmAway."""
-        seen, submission = self._seen, self._submission
-        if seen is None or seen.final or self._grace_ends_at is None:
-            return told_to_end
+    def _order(self, grace_ends_at: float) -> None:
+        """Tell the job to end, as long as it has not. Raises SlurmAway."""
+        seen, now = self._seen, self._clock()
+        if seen is None or seen.final or now < self._next_order_at:
+            return
         waits = not seen.state or seen.state in WAITING
-        if not waits and not told_to_end and self._clock() < self._grace_ends_at:
+        if waits or now >= grace_ends_at:
+            self._scancel()
+            self._next_order_at = now + self._every_s
+            return
+        if not self._told_to_end:
             # Shell and children alike, while plain scancel reaches the shell alone where cgroups track them.
-            self._slurm.scancel("--full", "--signal=TERM", submission.job_id, cluster=submission.cluster)
-            return True
-        if waits or self._clock() >= self._grace_ends_at:
-            self._slurm.scancel(submission.job_id, cluster=submission.cluster)
-        return told_to_end
+            self._told_to_end = self._scancel("--full", "--signal=TERM")
+        self._next_order_at = min(now + self._every_s, grace_ends_at)
 
-    def _say(self, words: str, level: str = "info") -> bool:
-        """Tell people; False where they have heard it last."""
+    def _scancel(self, *flags: str) -> bool:
+        """Whether SLURM has taken it."""
+        job_id = self._submission.job_id
+        said = self._slurm.scancel(*flags, job_id, cluster=self._submission.cluster)
+        if said.code != 0 and said.words != self._refused:
+            self._refused = said.words
+            self._tell.log(
+                f"SLURM job {job_id} was not cancelled, it is tried again: {said.words}", "warning"
+            )
+        return said.code == 0
+
+    def _say(self, words: str, step: str, level: str = "info") -> bool:
+        """Tell people, in the log and in the step line; False where they have heard it last."""
         if words == self._told:
             return False
         self._told = words
         self._tell.log(words, level)
-        self._step(f"waiting for {words}")
+        self._step_told = step
+        self._step(step)
         return True
 
     def _step(self, words: str) -> None:

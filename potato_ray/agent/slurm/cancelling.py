@@ -1,0 +1,16 @@
+"""Cancelling a SLURM job by its name, which is known before its id is."""
+
+from __future__ import annotations
+
+from potato_ray.agent.errors import AgentError
+from potato_ray.agent.slurm.commands import Slurm
+from potato_ray.agent.slurm.submission import Submission
+
+
+def cancel_by_name(slurm: Slurm, submission: Submission) -> str:
+    """What has kept SLURM from it, "" for nothing; a job that has ended, or never was, is no failure."""
+    try:
+        said = slurm.scancel(f"--name={submission.name}", cluster=submission.cluster)
+    except AgentError as failure:
+        return str(failure)
+    return "" if said.code == 0 else said.words or f"scancel ended with code {said.code}"
