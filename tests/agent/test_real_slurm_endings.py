@@ -36,7 +36,9 @@ class Scene:
         self._launch("lost", "wait", nodelist=shaky)
         self._launch("good", "succeed", nodelist=steady)
         self._launch("bad", "fail", nodelist=steady)
-        self._launch("waiting", "wait", sbatch_args=["--hold"])
+        self._launch("waiting", sbatch_args=["--hold"])
+        self._launch("orphan", sbatch_args=[f"--dependency=afterok:{self.jobs['bad'].id}"])
+        self._submit("no shell", f"#!/no/such/shell\n#SBATCH --nodelist={steady}\n")
         self._launch("no python", job_python=NO_PYTHON, nodelist=steady)
         self._launch("no folder", nodelist=steady, sbatch_args=["--output=/no/such/folder/slurm.out"])
         self._launch("prelude exits", nodelist=steady, prelude=["echo no licence >&2", "exit 3"])
@@ -57,6 +59,12 @@ class Scene:
     def _launch(self, name: str, play: str = "succeed", **keys: object) -> None:
         self.jobs[name] = self.login.launch(name, play, **keys)  # type: ignore[arg-type]
 
+    def _submit(self, name: str, head: str) -> None:
+        folder = self.login.folder / name
+        folder.mkdir()
+        text = f'{head}#SBATCH --output="{folder}/slurm.out"\n'
+        self.jobs[name] = self.login.submit(folder, lambda _: text)
+
     def _preempt(self, node: str) -> None:
         self._is_playing("preempted")
         first = self.cluster.submit("sleep 0.1", "--partition=high", "--exclusive", f"--nodelist={node}")
@@ -68,7 +76,8 @@ class Scene:
             self._is_playing(name)
         self.jobs["prelude hangs"].says("at work")
         self.jobs["late"].run_out_of_time()
-        for name in ("cancelled", "waiting", "prelude hangs"):
+        self.jobs["orphan"].waits_for("DependencyNeverSatisfied")
+        for name in ("cancelled", "waiting", "orphan", "prelude hangs"):
             self.jobs[name].cancel()
         self.jobs["told"].cancel("--full", "--signal=TERM")
         os.kill(self._launcher("killed"), signal.SIGKILL)
@@ -106,9 +115,11 @@ def test_the_workers_own_end_stands(scene: Scene, name: str) -> None:
         ("told", "it was cancelled from outside", "Ask who cancels"),
         ("prelude hangs", "it was cancelled from outside", "Ask who cancels"),
         ("waiting", "it was cancelled from outside while it waited for a node", "Ask who cancels"),
+        ("orphan", "the job that it waited for did not end as asked for", "--dependency"),
         ("preempted", "it was preempted", "`partition`"),
         ("lost", "its node ", "`exclude`"),
         ("killed", "it was ended by SIGKILL", "`mem`"),
+        ("no shell", "job.sh could not be started on ", "bash"),
         ("no python", f"its interpreter {NO_PYTHON} could not be started", "`job_python`"),
         ("no folder", "/no/such/folder/slurm.out could not be opened", "storage"),
         ("prelude exits", "its prelude ended it with code 3", "`prelude`"),
