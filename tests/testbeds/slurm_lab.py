@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import tempfile
@@ -10,7 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from gpu_machine import FAKE_TORCH
+from server_process import ServerProcess
 from slurm_cluster import SlurmCluster
 from slurm_job import SlurmJob
 from ssh_lab import PLUGIN, SshLab
@@ -18,6 +21,10 @@ from sshd import ALIAS, Sshd
 from whole_runs import MakeProject, projects
 
 from potato_ray.agent.slurm.submission import Submission
+
+SOON_LOST = Path(__file__).parent / "soon_lost"
+LOST_AFTER_S = 12.0
+GRACE_S = 2
 
 
 class SlurmLab(SshLab):
@@ -50,8 +57,16 @@ class SlurmLab(SshLab):
             },
         }
         backends = {name: {**usual, **keys} for name, keys in variants.items()}
-        limits = {"max_concurrent_runs": 10, "queue_max": 20, "grace_seconds": 2}
+        limits = {"max_concurrent_runs": 10, "queue_max": 20, "grace_seconds": GRACE_S}
         super().__init__(sshd, make_project, remote_dir, None, backends, **limits)
+
+    def _serve(self, port: int = 0) -> ServerProcess:
+        # Workers are lost sooner than after 300 s.
+        path = os.environ.get("PYTHONPATH", "")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("PYTHONPATH", f"{SOON_LOST}{os.pathsep}{path}")
+            patch.setenv("LC_POTATO_RAY_LOST_AFTER", str(LOST_AFTER_S))
+            return super()._serve(port)
 
     def slurm_job(self, run_id: str) -> SlurmJob:
         """The SLURM job of a run, once it was submitted."""
