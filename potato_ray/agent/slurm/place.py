@@ -8,18 +8,17 @@ from pathlib import Path
 from typing import Any, Callable
 
 from potato_ray.agent.apart import Interrupted, apart
-from potato_ray.agent.errors import AgentError
 from potato_ray.agent.held_job import Failure, HeldJob
 from potato_ray.agent.job_end import tail_of
 from potato_ray.agent.settings import Settings
 from potato_ray.agent.slurm.cancelling import cancel_by_name
 from potato_ray.agent.slurm.commands import Slurm
 from potato_ray.agent.slurm.endings import ending, is_from_outside
-from potato_ray.agent.slurm.job_facts import JobFacts
+from potato_ray.agent.slurm.inquiry import Inquiry
 from potato_ray.agent.slurm.keys import SlurmKeys
 from potato_ray.agent.slurm.looks import Looks
 from potato_ray.agent.slurm.script import OUTPUT, job_script
-from potato_ray.agent.slurm.states import FINAL, JobState
+from potato_ray.agent.slurm.states import JobState
 from potato_ray.agent.slurm.submission import Submission, submit
 from potato_ray.agent.slurm.watch import WAITING, JobWatch, Tell
 from potato_ray.agent.workplace import Workplace
@@ -29,7 +28,8 @@ from potato_ray.job.follow import ALIVE, ENDED, GONE, STARTING, Follower
 
 AFTER_GRACE_S = 900.0
 """How long a SLURM that is away is waited for until it takes a cancel."""
-LOOK_EVERY_S = 1.0
+LIST_EVERY_S = 1.0
+"""A job's folder; that costs a file server something."""
 SETTLE_S = 30.0
 """How much later than the end of its job exit.json may be seen: a network file system keeps what it knew."""
 
@@ -63,16 +63,16 @@ class SlurmPlace(Workplace):
         self._is_unwanted = is_unwanted
         self._settle_s = settle_s
         self._clock = clock
-        self._sleep = sleep
         self._follow = follow
         self._slurm = Slurm(keys.env, host=settings.host)
+        self._inquiry = Inquiry(self._slurm, tell, clock, sleep)
         self._submission = Submission.read(held.folder.path)
         self._watch: JobWatch | None = None
         self._follower = Follower(held.folder)
         self._has_run = False
         self._over_since: float | None = None
         self._cancelled = False
-        self._shown_before_end = ""
+        self._listed_at = float("-inf")
 
     def has_started(self) -> bool:
         return bool(self._submission is not None and self._submission.job_id) or self._folder.exit.exists()
@@ -114,7 +114,7 @@ class SlurmPlace(Workplace):
         return submission
 
     def state(self) -> str:
-        if self._is_there(self._folder.exit):
+        if self._exit_is_there():
             return ENDED
         if not self._has_id:
             return STARTING
@@ -144,7 +144,7 @@ class SlurmPlace(Workplace):
         submission = self._submission
         if submission is not None:
             if submission.job_id and not self._was_asked:
-                self._shown_before_end = self._shown_now(submission) or ""
+                self._inquiry.before_it_is_ended(submission)
             self._scancel(submission)
         if self._was_asked and not self._folder.process.exists() and not self._folder.exit.exists():
             now = time.time()
@@ -168,7 +168,7 @@ class SlurmPlace(Workplace):
             return None
         return ending(
             submission.job_id,
-            self._shown(submission),
+            self._inquiry.answer(submission, self._settle_s, self._is_unwanted),
             tail_of(self._folder.path / OUTPUT),
             end,
             seen=self._watch.seen if self._watch is not None else None,
@@ -183,27 +183,6 @@ class SlurmPlace(Workplace):
         try:
             return self._folder.read_exit()
         except (OSError, ValueError, TypeError):
-            return None
-
-    def _shown(self, submission: Submission) -> str:
-        """What scontrol says of the job once it has ended; "" where SLURM does not say so in time."""
-        if _says_how(self._shown_before_end):
-            return self._shown_before_end
-        deadline = self._clock() + self._settle_s
-        while True:
-            shown = self._shown_now(submission)
-            if shown is not None and (not shown or _says_how(shown)):
-                return shown
-            if self._clock() >= deadline or self._is_unwanted():
-                return shown or ""
-            self._sleep(LOOK_EVERY_S)
-
-    def _shown_now(self, submission: Submission) -> str | None:
-        """What scontrol says; "" where SLURM does not know the job any more, None where it is away."""
-        try:
-            return self._slurm.show_job(submission.job_id, submission.cluster)
-        except AgentError as failure:
-            self._tell.step(f"asking how SLURM job {submission.job_id} ended: {failure.message}")
             return None
 
     @property
@@ -241,17 +220,15 @@ class SlurmPlace(Workplace):
             self._over_since = now
         return GONE if now - self._over_since >= self._settle_s else ALIVE
 
-    @staticmethod
-    def _is_there(path: Path) -> bool:
-        if path.exists():
+    def _exit_is_there(self) -> bool:
+        if self._folder.exit.exists():
             return True
+        now = self._clock()
+        if now - self._listed_at < LIST_EVERY_S:
+            return False
+        self._listed_at = now
         try:
-            list(path.parent.iterdir())  # has a network file system look again
+            list(self._folder.path.iterdir())  # has a network file system look again
         except OSError:
             return False
-        return path.exists()
-
-
-def _says_how(shown: str) -> bool:
-    """Whether the job has ended by what scontrol shows of it, or waits again; it may just be about to end."""
-    return JobFacts.of(shown, "").state in (*FINAL, *WAITING)
+        return self._folder.exit.exists()

@@ -1,0 +1,115 @@
+"""A SLURM job is cancelled: its launcher first, then SLURM, until it has ended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from fake_slurm import DOWN
+from slurm_scene import AWAY, ID, SlurmScene
+
+from potato_ray.job.follow import GONE
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> SlurmScene:
+    return SlurmScene(tmp_path)
+
+
+def test_a_job_that_waits_is_cancelled_at_once(node: SlurmScene) -> None:
+    place = node.submitted("PENDING", "Priority")
+    place.cancel("cancelled", 20.0)
+    assert node.folder.cancel.exists()
+    node.turn(place)
+    assert node.orders == [[ID]]
+    assert node.turn(place, "CANCELLED", "Priority") == GONE
+    place.end()
+    end = node.folder.read_exit()
+    assert end is not None
+    assert (end.reason, end.detail) == ("cancelled", "It was cancelled before SLURM started it.")
+    assert place.failure() is None
+
+
+def test_a_job_that_runs_is_told_first_and_cancelled_after_its_grace(node: SlurmScene) -> None:
+    node.begins()
+    place = node.submitted("RUNNING", nodes="n1")
+    place.cancel("cancelled", 20.0)
+    for after_s, n_orders in ((0.0, 1), (19.0, 1), (1.0, 2)):
+        node.clock.sleep(after_s)
+        place.cancel("cancelled", 20.0)
+        node.turn(place)
+        assert len(node.orders) == n_orders
+    assert node.orders == [["--full", "--signal=TERM", ID], [ID]]
+
+
+def test_the_request_lies_in_the_folder_before_slurm_sends_a_signal(node: SlurmScene) -> None:
+    node.begins()
+    place = node.submitted("RUNNING", nodes="n1")
+    place.cancel("cancelled", 20.0)
+    assert node.folder.cancel.exists()
+    assert node.orders == []
+
+
+def test_a_cancel_is_tried_again_while_slurm_is_away(node: SlurmScene) -> None:
+    place = node.submitted("PENDING")
+    place.cancel("cancelled", 20.0)
+    node.fake.answers("squeue", code=1, err=AWAY)
+    node.fake.answers("scancel", code=8, err=f"scancel: error: Kill job error on job id {ID}: {DOWN}\n")
+    for n_orders in (0, 1, 2):
+        node.turn(place)
+        assert len(node.orders) == n_orders
+    assert node.orders == [[ID], [ID]]
+
+
+def test_an_order_that_slurm_does_not_take_is_told_once_and_given_again(node: SlurmScene) -> None:
+    node.begins()
+    place = node.submitted("RUNNING", nodes="n1")
+    place.cancel("cancelled", 20.0)
+    refusal = f"scancel: error: Kill job error on job id {ID}: Access/permission denied\n"
+    for _ in range(2):
+        node.fake.answers("scancel", code=210, err=refusal)
+    for _ in range(4):
+        node.turn(place)
+    assert node.orders == [["--full", "--signal=TERM", ID]] * 3
+    said = [line for line in node.lines if "Access/permission denied" in line]
+    assert len(said) == 1
+    assert said[0].startswith(f"warning: SLURM job {ID} was not cancelled")
+
+
+def test_nothing_is_ordered_of_a_job_that_has_ended(node: SlurmScene) -> None:
+    place = node.submitted("COMPLETED", nodes="n1")
+    place.cancel("cancelled", 0.0)
+    node.turn(place)
+    assert node.orders == []
+
+
+def test_a_full_disk_does_not_keep_a_job_from_being_cancelled(
+    node: SlurmScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError("no space")
+
+    place = node.submitted("PENDING")
+    monkeypatch.setattr("potato_ray.job.folder.JobFolder.request_cancel", full)
+    place.cancel("cancelled", 20.0)
+    node.turn(place)
+    assert node.orders == [[ID]]
+
+
+def test_what_is_left_is_ended_by_name_and_what_kept_slurm_from_it_is_told(node: SlurmScene) -> None:
+    place = node.submitted("RUNNING", nodes="n1")
+    node.fake.answers("scancel", code=8, err=f"scancel: error: {DOWN}\n")
+    place.end()
+    [job] = node.fake.jobs().values()
+    assert node.orders == [[f"--name={job['name']}"]]
+    assert node.lines[-1].startswith(f"warning: SLURM job {ID} was not cancelled: SLURM does not answer")
+    assert not node.folder.exit.exists()
+
+
+def test_a_folder_that_is_gone_keeps_nobody_from_ending_the_job(node: SlurmScene) -> None:
+    place = node.submitted("PENDING")
+    place.cancel("cancelled", 20.0)
+    node.held.discard()
+    place.end()
+    assert len(node.orders) == 1
+    assert "could not be written" in node.lines[-1]
