@@ -40,6 +40,8 @@ CODE_S: Final = 240.0
 ENVIRONMENT_S: Final = 2000.0
 """Between two lines of pip, and for another run that builds the same environment first."""
 ANSWER_S: Final = 60.0
+CANCEL_S: Final = 120.0
+"""The same where a scancel comes before it: one that hangs is given 75 s, after the agent's end."""
 START_S: Final = 7200.0
 """For everything up to an agent at work."""
 QUESTION_S: Final = 300.0
@@ -397,17 +399,18 @@ class HostAgent:
     def clear_up(self, talk: Talk, *, keep: bool) -> None:
         """End what still runs of the run there, and remove what it left; `keep`: its folder stays.
 
-        Raises SshFailed, RunFailed, ProjectUnwritable.
+        Where something goes on all the same, the next run on this host is to clear up again. Raises
+        SshFailed, RunFailed, ProjectUnwritable.
         """
         talk.step(f"clearing up on {self.host}")
         if not keep and JobFolder(self.job.folder).artifacts.exists():
             os.sync()  # once, before they go over there: each of thousands of files by itself would take long
         with self._ask("clear_up", talk, keep=keep, wait_s=ENDS_BY_ITSELF_S) as dialogue:
-            cleared = dialogue.hear("cleared", ANSWER_S)
+            cleared = dialogue.hear("cleared", ANSWER_S if self.settings.slurm is None else CANCEL_S)
         left = ", ".join(str(pid) for pid in cleared.get("left") or ())
         if left:
             talk.log(f"these processes could not be ended on {self.host}: {left}", "warning")
         if cleared.get("problem"):
             talk.log(f"not everything could be removed on {self.host}: {cleared['problem']}", "warning")
-        if self.note is not None and not left:
+        if self.note is not None and not left and not cleared.get("goes_on"):
             self._write(replace(self.note, cleared=True))

@@ -22,7 +22,8 @@ LOOK_EVERY_S = 0.05
 def clear_up(request: Mapping[str, Any]) -> int:
     """Say {"cleared": {"killed", "left", "problem"}}: pids, and what could not be removed ("" for nothing).
 
-    An agent that lives has `wait_s` to end before it is killed. `keep`: the run's folder stays.
+    An agent that lives has `wait_s` to end before it is killed. `keep`: the run's folder stays. Where the
+    run's SLURM job may go on there is a "goes_on" as well: it has to be cleared up again.
     """
     folder = RunFolder.of(request)
     note = folder.read_note()
@@ -34,7 +35,8 @@ def clear_up(request: Mapping[str, Any]) -> int:
     if note is not None:
         remove_socket_folder(note.socket)
     problem = unanswered or _elsewhere(note) or ("" if request.get("keep") else _remove(folder))
-    say({"cleared": {"killed": killed, "left": left, "problem": problem}})
+    goes_on = {"goes_on": True} if unanswered else {}
+    say({"cleared": {"killed": killed, "left": left, "problem": problem, **goes_on}})
     return 0
 
 

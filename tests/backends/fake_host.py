@@ -31,6 +31,7 @@ class FakeHost:
         self.agent: dict[str, Any] | None = None
         self.job = ""
         self.stopped: dict[str, Any] = {"ended": True, "has_artifacts": False}
+        self.cleared: dict[str, Any] = {"killed": [], "left": [], "problem": ""}
         self.failing: dict[str, Exception] = {}
         self.refuses_logins: SshFailed | None = None
         self.channel_ended = False
@@ -64,7 +65,7 @@ class FakeHost:
             "ready": {"socket": (self.agent or {}).get("socket")},
             "agent": {"pid": 1},
             "stopped": self.stopped,
-            "cleared": {"killed": [], "left": [], "problem": ""},
+            "cleared": self.cleared,
         }
 
 

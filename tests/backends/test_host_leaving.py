@@ -218,6 +218,20 @@ def test_what_another_run_has_left_is_cleared_up_at_the_next_occasion(scene: Sce
     assert note.cleared
 
 
+def test_a_run_whose_slurm_job_could_not_be_cancelled_is_cleared_up_again(scene: Scene) -> None:
+    folder = left_run(scene, "r0")
+    scene.host.cleared["goes_on"] = True
+    scene.leave(replace(LOST, error_code="killed"))
+    own, others = scene.agent.note, read_note(folder)
+    assert own is not None
+    assert others is not None
+    assert (own.cleared, others.cleared) == (False, False)
+    scene.host.cleared["goes_on"] = False
+    scene.leave(replace(LOST, error_code="killed"))
+    assert scene.agent.note is not None
+    assert scene.agent.note.cleared
+
+
 def test_runs_that_go_on_or_are_seen_to_or_are_elsewhere_are_left_alone(scene: Scene) -> None:
     left_run(scene, "goes-on", outcome=None)
     left_run(scene, "cleared", cleared=True)
