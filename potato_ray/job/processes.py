@@ -48,9 +48,15 @@ def identify(pid: int) -> ProcessId | None:
     return ProcessId(pid, row.start_ticks, socket.gethostname(), boot_id()) if row is not None else None
 
 
+def _is_of_another_start(process: ProcessId) -> bool:
+    """Whether the machine was started anew since; False where that is not known of then, or of now."""
+    present = boot_id()
+    return bool(process.boot and present) and process.boot != present
+
+
 def is_alive(process: ProcessId) -> bool:
     """Whether that very process (not a later one with its pid) runs on this host; a zombie does not."""
-    if process.host != socket.gethostname() or (process.boot and process.boot != boot_id()):
+    if process.host != socket.gethostname() or _is_of_another_start(process):
         return False
     row = _row(process.pid)
     return row is not None and row.start_ticks == process.start_ticks and row.state not in "ZX"

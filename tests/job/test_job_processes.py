@@ -37,6 +37,12 @@ def test_a_process_of_an_earlier_start_of_the_machine_is_dead():
     assert is_alive(replace(me, boot=""))
 
 
+def test_where_the_present_start_has_no_name_a_noted_one_tells_nothing(monkeypatch):
+    me = identify(os.getpid())
+    monkeypatch.setattr(processes, "boot_id", lambda: "")
+    assert is_alive(me)
+
+
 def test_a_process_that_was_noted_is_read_with_what_is_known_of_it():
     body = {"pid": 7, "start_ticks": 9, "host": "gpu1", "boot": "first", "of_a_later_version": 1}
     assert asdict(ProcessId.from_json(body)) == {name: body[name] for name in list(body)[:4]}
