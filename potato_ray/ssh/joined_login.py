@@ -82,8 +82,10 @@ class JoinedLogin(Login):
 
         ssh would go on leading all that comes there to the first that asked, and he may have died.
         """
-        if self._closed:  # nobody would end it
-            return LEFT, ""
+        with self._lock:
+            if self._closed:  # nobody would end it
+                return LEFT, ""
+            self._forwards.add(wanted)
         note = self._note(wanted)
         try:
             before = note.read_text() if note.exists() else ""
@@ -92,12 +94,12 @@ class JoinedLogin(Login):
             raise self.lost() or could_not_start(self.destination.host, error) from error
         if before not in ("", wanted):
             super().cancel(before, timeout_s)
-        self._forwards.add(wanted)
-        return super().forward(wanted, timeout_s)
+        told = super().forward(wanted, timeout_s)
+        return self._end_late(wanted, timeout_s) if self._has_left else told
 
     def cancel(self, wanted: str, timeout_s: float) -> tuple[int, str]:
         self._forwards.discard(wanted)
-        if not self._is_ours(wanted):
+        if self._holder(wanted) != wanted:
             return 0, ""
         told = super().cancel(wanted, timeout_s)
         self._note(wanted).unlink(missing_ok=True)
@@ -117,17 +119,29 @@ class JoinedLogin(Login):
             self._leave.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
+    @property
+    def _has_left(self) -> bool:
+        return self._closed
+
+    def _end_late(self, wanted: str, timeout_s: float) -> tuple[int, str]:
+        """End a forward that came to be after `close` had ended those that it found."""
+        if self._holder(wanted) in ("", wanted):
+            super().cancel(wanted, timeout_s)
+            self._note(wanted).unlink(missing_ok=True)
+        return LEFT, ""
+
     def _end_forwards(self) -> None:
         for wanted in list(self._forwards):
             if self.is_alive:
                 with contextlib.suppress(SshFailed, OSError):
                     self.cancel(wanted, CANCEL_TIMEOUT_S)
 
-    def _is_ours(self, wanted: str) -> bool:
+    def _holder(self, wanted: str) -> str:
+        """The forward that has the socket over there now; "" for none."""
         try:
-            return self._note(wanted).read_text() == wanted
+            return self._note(wanted).read_text()
         except OSError:
-            return False
+            return ""
 
     def _note(self, wanted: str) -> Path:
         """Where it is noted who has a socket over there forwarded: the path of ours that it leads to."""

@@ -41,7 +41,7 @@ class SharedLogin:
     @property
     def is_alive(self) -> bool:
         """Whether ssh runs and can be joined."""
-        if not self._master.is_alive:
+        if not self._master.is_alive or not _use_file(self._master.folder).exists():
             return False
         try:
             connect(self.control_path).close()
@@ -105,6 +105,7 @@ def _locked_out(folder: Path) -> int | None:
     with contextlib.suppress(OSError):
         descriptor = os.open(_use_file(folder), os.O_RDWR | os.O_CLOEXEC)
         try:
+            os.utime(descriptor)  # what tidies /tmp goes by age
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BaseException:
             os.close(descriptor)

@@ -226,6 +226,13 @@ def test_a_use_keeps_it_and_it_ends_without_one(login: SharedLogin) -> None:
         Connection.join(BOX, login.control_path)
 
 
+def test_one_whose_file_of_users_was_tidied_away_is_none_to_be_joined(login: SharedLogin) -> None:
+    (Path(login.control_path).parent / "u").unlink()
+    with pytest.raises(SshFailed, match="has just ended"):
+        Connection.join(BOX, login.control_path)
+    assert not login.is_alive
+
+
 USER = """\
 import sys
 from potato_ray.ssh import Connection, Destination
@@ -299,3 +306,19 @@ def test_who_has_left_forwards_nothing_more(login: SharedLogin, folder: Path) ->
     line.cancel_forward(f"{folder}/s", f"{folder}/l")
     line.close()
     assert not (folder / "s").exists()
+
+
+def test_a_forward_that_comes_to_be_while_its_user_leaves_is_ended(login: SharedLogin, folder: Path) -> None:
+    line = Connection.join(BOX, login.control_path)
+    order = line._master.order
+
+    def late(name: str, *arguments: str, timeout_s: float = 20.0) -> tuple[int, str]:
+        if name == "forward":
+            line.close()
+        return order(name, *arguments, timeout_s=timeout_s)
+
+    line._master.order = late  # type: ignore[method-assign]
+    with pytest.raises(SshFailed, match="The connection was closed meanwhile"):
+        line.forward(f"{folder}/s", f"{folder}/l")
+    with socket.socket(socket.AF_UNIX) as far, pytest.raises(ConnectionRefusedError):
+        far.connect(f"{folder}/s")
