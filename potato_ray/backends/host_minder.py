@@ -23,9 +23,9 @@ logger = logging.getLogger(__name__)
 
 LOOK_EVERY_S: Final = 0.2
 ASK_EVERY_S: Final = 10.0
+"""How often the host is asked whether the agent lives, where we do not hold its channel."""
 SILENT_S: Final = 8.0
 """An agent that has been heard of since needs not be asked for; it reports every 5 s at the least."""
-"""How often the host is asked whether the agent lives, where we do not hold its channel."""
 PAUSES_S: Final = (0.5, 1.0, 2.0, 4.0, 8.0)
 """Between two tries to connect; the last one from then on."""
 MAX_RESTARTS: Final = 2
