@@ -104,7 +104,7 @@ class JobRun:
             try:
                 with self._prepare() as code:
                     self.relay.step("starting the worker")
-                    self.relay.log(f"The agent on {self.settings.host} runs it with {self.settings.python}.")
+                    self.relay.log(f"The agent on {self.settings.host} runs it with {self.place.python}.")
                     self.place.start(code.root)
                     self._follow()
             except Interrupted:

@@ -24,6 +24,7 @@ class OwnMachine(Workplace):
     """A launcher and a worker beside the agent."""
 
     def __init__(self, held: HeldJob, settings: Settings, voice: Voice) -> None:
+        self.python = settings.python
         self.after_grace_s = settings.timing.after_grace_s
         self._held = held
         self._folder = held.folder

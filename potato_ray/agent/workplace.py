@@ -18,6 +18,8 @@ from potato_ray.agent.held_job import Failure
 class Workplace(ABC):
     """A place for workers. Nothing here raises OSError unless it says so."""
 
+    python: str
+    """The interpreter of the worker."""
     after_grace_s: float
     """How long a worker may go on beyond its grace, until it is left to `end`."""
 

@@ -59,6 +59,7 @@ class SlurmPlace(Workplace):
         self._folder = held.folder
         self._settings = settings
         self._keys = keys
+        self.python = keys.job_python or settings.python
         self._tell = tell
         self._is_unwanted = is_unwanted
         self._settle_s = settle_s
@@ -172,7 +173,7 @@ class SlurmPlace(Workplace):
             tail_of(self._folder.path / OUTPUT),
             end,
             seen=self._watch.seen if self._watch is not None else None,
-            python=self._keys.job_python or self._settings.python,
+            python=self.python,
         )
 
     def close(self) -> None:
