@@ -72,6 +72,7 @@ def test_a_job_with_another_environment_than_expected_is_started_as_ever(ahead, 
     spec = dict(read_json(folder.spec) or {}, env={"SOMETHING": "else"})
     ahead.start(spec, CODE, sys.executable, tmp_path)
     assert not ahead.take(folder)
+    assert spares(tmp_path)  # it is there, and was not taken
 
 
 @pytest.mark.parametrize(
@@ -80,6 +81,7 @@ def test_a_job_with_another_environment_than_expected_is_started_as_ever(ahead, 
 def test_a_spec_that_cannot_be_read_starts_nothing(ahead, tmp_path, spec) -> None:
     ahead.start(spec, CODE, sys.executable, tmp_path)
     assert not ahead.take(JobFolder(tmp_path))
+    assert not (tmp_path / "spare.where").exists()
 
 
 def test_an_interpreter_that_is_not_there_starts_nothing(ahead, tmp_path) -> None:
