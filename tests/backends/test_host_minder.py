@@ -74,6 +74,18 @@ def test_a_host_that_refuses_a_question_keeps_its_run_and_is_told_of_once(
     assert talk.said() == ["There is no space left on gpu1. /r: 3 MB free"]
 
 
+def test_an_agent_that_is_heard_of_is_not_asked_for(host: FakeHost, agent: HostAgent) -> None:
+    found_again(agent)
+    asked, silent_s = host.does("take_up"), [host_minder.SILENT_S - 0.1]
+    clock = itertools.count(0, 20).__next__
+    minder = HostMinder(agent, Looks(), lambda: False, clock=clock, silent_s=lambda: silent_s[0])
+    minder._mind()
+    assert host.does("take_up") == asked
+    minder._talk, silent_s[0] = Looks(), host_minder.SILENT_S
+    minder._mind()
+    assert host.does("take_up") > asked
+
+
 @pytest.mark.parametrize("failure", [OSError(28, "No space left on device"), KeyError("socket")])
 def test_trouble_of_any_kind_does_not_end_the_minding(
     host: FakeHost, agent: HostAgent, failure: Exception

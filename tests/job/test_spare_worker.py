@@ -199,7 +199,10 @@ def test_a_folder_is_noted_before_it_is_there(tmp_path, monkeypatch):
     monkeypatch.setattr(Path, "mkdir", lambda *_: os._exit(9))
     child = os.fork()
     if not child:
-        SpareKeeper(tmp_path, trainers=["stub_trainers:Preloading"], env=ENV).ensure()
+        try:
+            SpareKeeper(tmp_path, trainers=["stub_trainers:Preloading"], env=ENV).ensure()
+        finally:
+            os._exit(1)  # it must never go on with the tests
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
     assert "/spare-" in (tmp_path / "spare.where").read_text("utf-8")
 
