@@ -15,6 +15,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 import fake_nvidia_smi
 from agent_place import AgentSite, agent_site
 from contract_places import FREE_MB, GIVING, KEEPING, PLACES, ContractPlace, MakeJob
+from slurm_cluster import SlurmCluster
+from slurm_place import SlurmSite, slurm_site
 from smi_zoo import recorded
 from ssh_place import SshSite, ssh_site
 
@@ -51,6 +53,13 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentSite]:
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshSite]:
     """A host behind an sshd, for all tests of a module."""
     with ssh_site(tmp_path_factory.mktemp("host")) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def login_node(module_slurm: SlurmCluster, host: SshSite) -> Iterator[SlurmSite]:
+    """That host in front of a real SLURM, for all tests of a module."""
+    with slurm_site(module_slurm, host) as made:
         yield made
 
 

@@ -18,6 +18,7 @@ import pytest
 from agent_place import WITHOUT_TOKEN, AgentSite
 from fake_backend import FakeBackend, FakeMachine
 from job_making import make_job
+from slurm_place import SlurmSite
 from ssh_place import SshSite
 
 from potato_ray.backends.base import Backend, Job
@@ -178,11 +179,44 @@ class SshPlace(ContractPlace):
         self.site.clear_up(job)
 
 
+class SlurmPlace(ContractPlace):
+    """A real SLURM, behind a login node that is logged in to over a real sshd."""
+
+    gives_gpus = False  # SLURM does
+    is_seen_alone = False
+    gone_meanwhile = ("error", "killed")  # the agent tells it to the next one
+
+    def __init__(self, request: pytest.FixtureRequest) -> None:
+        self.site: SlurmSite = request.getfixturevalue("login_node")
+
+    def backend(self) -> Backend:
+        return self.site.backend()
+
+    def unfit(self) -> Backend:
+        return self.site.backend(env={"PATH": "/nonexistent"})
+
+    def have_cards(self, free_mb: Sequence[int]) -> list[str]:
+        return self.site.have_cards(free_mb)
+
+    def make_job(self, folder: Path, play: str) -> Job:
+        return self.site.make_job(play)
+
+    def let_go(self, job: Job) -> None:
+        self.site.let_go(job)
+
+    def lose(self, folder: Path) -> None:
+        self.site.lose(folder.name)
+
+    def clear_up(self, job: Job) -> None:
+        self.site.clear_up(job)
+
+
 PLACES: dict[str, type[ContractPlace]] = {
     "fake": FakePlace,
     "local": LocalPlace,
     "agent": AgentPlace,
     "ssh": SshPlace,
+    "slurm": SlurmPlace,
 }
 GIVING = [name for name, kind in PLACES.items() if kind.gives_gpus]
 """The places that choose a run's GPU; KEEPING are the others."""

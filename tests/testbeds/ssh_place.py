@@ -48,28 +48,20 @@ PROJECT = Path(__file__).parent.parent / "projects" / "review-sentiment"
 DEADLINE_S = 20.0
 
 
-class SshSite:
+class HostSite:
     """One host, and the server's socket. Any number of followers and jobs."""
 
-    def __init__(self, link: AgentLink, sshd: Sshd, remote_dir: Path, smi_dir: Path) -> None:
+    def __init__(self, link: AgentLink, sshd: Sshd, remote_dir: Path) -> None:
         self.link = link
         self.sshd = sshd
         self.remote_dir = remote_dir
-        self.smi_dir = smi_dir
         self._handing = threading.Lock()
 
-    def backend(self, **keys: Any) -> SshBackend:
-        """Another one with each call, as every process that works with it makes its own."""
-        usual = {"python": sys.executable, "remote_dir": str(self.remote_dir), "description": "gpu: a host"}
-        settings = SshSettings(destination=Destination(ALIAS), **{**usual, **keys})
+    @property
+    def means(self) -> Means:
+        """What a backend needs of the server."""
         state_dir = self.link.config.state_dir
-        return HandingSshBackend(
-            NAME, settings, Means(self._grant, place_of(state_dir), state_dir), site=self
-        )
-
-    def have_cards(self, free_mb: Sequence[int]) -> list[str]:
-        """Give the host these GPUs and no others; their uuids."""
-        return fake_nvidia_smi.write_cards(self.smi_dir, free_mb)
+        return Means(self._grant, place_of(state_dir), state_dir)
 
     def make_job(self, play: str, **limits: Any) -> Job:
         """A run that waits, and its job."""
@@ -100,12 +92,12 @@ class SshSite:
 
     def job(self, run_id: str) -> JobFolder:
         """The job folder on the host, once its worker is about to start there."""
-        path = self.remote_dir / "runs" / f"{run_id}.1" / "jobs" / f"{run_id}.1"
+        folder = self._folder(run_id)
         deadline = time.monotonic() + DEADLINE_S
-        while not path.exists():
+        while not folder.path.exists():
             assert time.monotonic() < deadline, "the job did not come to the host"
             time.sleep(0.02)
-        return JobFolder(path)
+        return folder
 
     def let_go(self, job: Job) -> None:
         """Let a worker that waits for a word go on; one that is yet to come to the host does not wait."""
@@ -114,11 +106,12 @@ class SshSite:
     def lose(self, run_id: str) -> None:
         """Kill every process of a job on the host, its agent included."""
         end_marked([f"POTATO_RAY_JOB={run_id}:1"], patience_s=2.0)
-        processes = JobFolder(
-            self.remote_dir / "runs" / f"{run_id}.1" / "jobs" / f"{run_id}.1"
-        ).read_processes()
+        processes = self._folder(run_id).read_processes()
         if processes is not None:
             kill([each.pid for each in (processes.launcher, processes.worker) if is_alive(each)])
+
+    def _folder(self, run_id: str) -> JobFolder:
+        return JobFolder(self.remote_dir / "runs" / f"{run_id}.1" / "jobs" / f"{run_id}.1")
 
     def clear_up(self, job: Job) -> None:
         """End the run, and see that nothing of it is left on the host."""
@@ -127,10 +120,28 @@ class SshSite:
         self.lose(job.run_id)
 
 
+class SshSite(HostSite):
+    """The same as a machine with GPUs, which runs the jobs itself."""
+
+    def __init__(self, link: AgentLink, sshd: Sshd, remote_dir: Path, smi_dir: Path) -> None:
+        super().__init__(link, sshd, remote_dir)
+        self.smi_dir = smi_dir
+
+    def backend(self, **keys: Any) -> SshBackend:
+        """Another one with each call, as every process that works with it makes its own."""
+        usual = {"python": sys.executable, "remote_dir": str(self.remote_dir), "description": "gpu: a host"}
+        settings = SshSettings(destination=Destination(ALIAS), **{**usual, **keys})
+        return HandingSshBackend(NAME, settings, self.means, site=self)
+
+    def have_cards(self, free_mb: Sequence[int]) -> list[str]:
+        """Give the host these GPUs and no others; their uuids."""
+        return fake_nvidia_smi.write_cards(self.smi_dir, free_mb)
+
+
 class HandingSshBackend(SshBackend):
     """An ssh backend; who executes a job first hands it over, as the controller does before."""
 
-    def __init__(self, *given: Any, site: SshSite) -> None:
+    def __init__(self, *given: Any, site: HostSite) -> None:
         super().__init__(*given)
         self._site = site
 
