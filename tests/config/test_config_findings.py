@@ -39,6 +39,7 @@ def test_a_long_slurm_time_is_warned_of_in_the_known_words(check_training: Valid
         ("90", 5400),
         ("30:15", 1815),
         ("04:00:00", 14400),
+        ("1-", 86400),
         ("1-00", 86400),
         ("1-02:30", 95400),
         ("1-02:30:05", 95405),
@@ -51,10 +52,16 @@ def test_every_form_of_a_slurm_time_is_read(time: str, seconds: float) -> None:
     assert seconds_of(time) == seconds
 
 
-@pytest.mark.parametrize("time", ["", "soon", "-5", "1:2:3:4", "1-", "1-2:3:4:5", "4h", "1.5", "٣"])
+@pytest.mark.parametrize("time", ["", "soon", "-5", "-1", "1:2:3:4", "1-:2", "1-2:3:4:5", "4h", "1.5", "٣"])
 def test_what_is_no_slurm_time_is_refused(time: str) -> None:
     with pytest.raises(ValueError, match="must be a SLURM time"):
         seconds_of(time)
+
+
+def test_a_slurm_time_beyond_what_slurm_counts_is_refused() -> None:
+    assert seconds_of("24855-03:13:00") < 2**31
+    with pytest.raises(ValueError, match="less than 68 years"):
+        seconds_of("24855-03:14:00")
 
 
 @pytest.mark.parametrize(
