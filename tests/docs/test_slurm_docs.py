@@ -11,8 +11,10 @@ import yaml
 
 from potato_ray.agent.slurm.endings import ending
 from potato_ray.agent.slurm.keys import FLAGS, SlurmKeys
+from potato_ray.agent.slurm.place import AFTER_GRACE_S, SETTLE_S
 from potato_ray.agent.slurm.refusals import refusal
 from potato_ray.agent.slurm.states import JobState, in_words
+from potato_ray.agent.slurm.submission import PATIENCE_S
 from potato_ray.backends.base import Check, CheckReport
 from potato_ray.backends.host_report import HostReport
 from potato_ray.backends.making import make_backend
@@ -130,3 +132,9 @@ def test_why_slurm_ended_a_job_is_told_as_the_page_says(shown: str, output: str,
     assert cause in failure.message
     assert f"`{told}…`" in " ".join(PAGE.split())
     assert f"| `{cause}` |" in PAGE
+
+
+def test_what_is_waited_for_takes_as_long_as_the_page_says() -> None:
+    assert f"tried for {PATIENCE_S / 60:.0f} minutes, then `slurm_failed`" in PAGE
+    assert f"the cancel is tried for {AFTER_GRACE_S / 60:.0f} minutes" in PAGE
+    assert f"The {SETTLE_S:.0f} s are for network storage" in PAGE
