@@ -12,6 +12,7 @@ from potato_ray.host.talk import say
 from potato_ray.job.folder import ProcessId
 from potato_ray.job.follow import Follower
 from potato_ray.job.processes import end_marked, is_alive, kill
+from potato_ray.job.spare import sweep
 
 WAIT_S = 10.0
 """For the agent to end by itself, once it has told the end of the job."""
@@ -34,6 +35,7 @@ def clear_up(request: Mapping[str, Any]) -> int:
     left = _end_marked(folder, str(request["run_id"]), int(request["attempt"]))
     if note is not None:
         remove_socket_folder(note.socket)
+    sweep(folder.path)
     problem = unanswered or _elsewhere(note) or ("" if request.get("keep") else _remove(folder))
     goes_on = {"goes_on": True} if unanswered else {}
     say({"cleared": {"killed": killed, "left": left, "problem": problem, **goes_on}})

@@ -144,7 +144,7 @@ class SpareKeeper:
         # is killed in between leaves none that nobody knows of.
         folder = Path(_short_directory()) / f"{_PREFIX}{secrets.token_hex(4)}"
         address = folder / "socket"
-        (self.state_dir / _NOTE).write_text("\n".join(map(str, [*self._sweep(), address])), "utf-8")
+        (self.state_dir / _NOTE).write_text("\n".join(map(str, [*sweep(self.state_dir), address])), "utf-8")
         folder.mkdir(0o700)
         mine, theirs = socket.socketpair()
         try:
@@ -160,22 +160,6 @@ class SpareKeeper:
         finally:
             theirs.close()
         self._line, self.address = mine, address
-
-    def _sweep(self) -> list[Path]:
-        """Remove the folders of spares that were killed together with their keepers: nobody else does.
-
-        Returns where one still listens: that will end by itself, unless it is killed as well.
-        """
-        try:
-            noted = [Path(line) for line in (self.state_dir / _NOTE).read_text("utf-8").splitlines()]
-        except (OSError, ValueError):
-            return []
-        ours = [each for each in noted if each.parent.name.startswith(_PREFIX) and each.name == "socket"]
-        living = [each for each in ours if _answers(each)]
-        for address in ours:
-            if address not in living:
-                shutil.rmtree(str(address.parent), ignore_errors=True)
-        return living
 
     def _start_process(self, theirs: socket.socket) -> None:
         command = start.command(self.python, "spare_launcher", bare=True, script=self.script)
@@ -225,6 +209,23 @@ class SpareKeeper:
         self._line = None
         self.address = None
         self._ready = False
+
+
+def sweep(state_dir: Path) -> list[Path]:
+    """Remove the folders of spares that were killed together with their keepers: nobody else does.
+
+    Returns where one still listens: that will end by itself, unless it is killed as well.
+    """
+    try:
+        noted = [Path(line) for line in (state_dir / _NOTE).read_text("utf-8").splitlines()]
+    except (OSError, ValueError):
+        return []
+    ours = [each for each in noted if each.parent.name.startswith(_PREFIX) and each.name == "socket"]
+    living = [each for each in ours if _answers(each)]
+    for address in ours:
+        if address not in living:
+            shutil.rmtree(str(address.parent), ignore_errors=True)
+    return living
 
 
 def _answers(address: Path) -> bool:

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from socket import gethostname
 
+import pytest
 from agent_at_work import offer
 from forwarded import Forwarded
 from host_talk import secrets_for
@@ -100,6 +101,17 @@ def test_no_folder_is_taken_for_that_of_a_socket_because_a_file_says_so(one_host
     note_of(one_host, f"{precious}/s", gethostname())
     assert one_host.request("clear_up")["cleared"]["problem"] == ""
     assert precious.is_dir()
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_the_socket_of_a_worker_that_was_killed_as_it_loaded_ahead_goes(one_host, tmp_path, keep) -> None:
+    address = tmp_path / "spare-0a1b2c3d" / "socket"
+    address.parent.mkdir()
+    address.touch()
+    one_host.folder.mkdir(parents=True)
+    (one_host.folder / "spare.where").write_text(str(address))
+    one_host.request("clear_up", keep=keep)
+    assert not address.parent.exists()
 
 
 def test_what_an_agent_on_another_machine_may_be_at_is_not_removed(one_host) -> None:
