@@ -199,7 +199,8 @@ class RunController:
         # A batch that is sent again may overlap with its first sending.
         async with way.listening:
             # What is said with a worker's first words was said of its start; its own step stays on top.
-            before = [note for note in notes if first_seq == 0 and is_plain(note)]
+            opening = first_seq == 0 and not way.run.ended
+            before = [note for note in notes if opening and is_plain(note)]
             await way.heard((), before)
             if events:
                 stale: bool = await self.write_surely(
