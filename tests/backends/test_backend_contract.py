@@ -169,7 +169,7 @@ def test_two_followers_at_once_start_one_worker(place: ContractPlace, new_job: M
     job, listeners = new_job(), (Listener(), Listener())
     with ThreadPoolExecutor(2) as pool:
         outcomes = list(pool.map(lambda heard: place.backend().execute(job, heard), listeners))
-    assert [outcome.status for outcome in outcomes] == ["success", "success"]
+    assert [outcome.status for outcome in outcomes] == ["success", "success"], outcomes
     assert [heard.steps for heard in listeners] == [list(range(10))] * 2
     lines = JobFolder(job.folder).events.read_text("utf-8").splitlines()
     assert sum('"result"' in line for line in lines) == 1
