@@ -69,15 +69,20 @@ def left_on_host(config: ProjectConfig, run: Run, run_folder: Path | None) -> Le
         raise _nothing(f"Run {run.run_id} has not ended.", "Wait for its end: then its files are copied.")
     if note is not None and note.files_removed:
         raise _nothing(
-            f"The files of run {run.run_id} were removed from {note.host}.", "Start the run again."
+            f"The files of run {run.run_id} were removed from {note.host}.",
+            f"Those that were fetched before are in {_artifacts(run_folder)}; else start the run again.",
         )
     if note is None or run_folder is None or not files_stay(run, note):
         raise _nothing(
             f"No files of run {run.run_id} stay on a host that the server logs in to.",
-            "Those that are here are in its artifacts.",
+            f"Those that are here are in {_artifacts(run_folder)}; an agent's stay on its machine.",
         )
     settings = _settings(config, run, note)
     return LeftOnHost(run.run_id, settings, note, run_folder)
+
+
+def _artifacts(run_folder: Path | None) -> str:
+    return str(run_folder / "artifacts") if run_folder is not None else "its artifacts"
 
 
 def _settings(config: ProjectConfig, run: Run, note: RemoteNote) -> HostSettings:

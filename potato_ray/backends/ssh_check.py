@@ -182,7 +182,7 @@ def _trainer(trainer: type[Trainer], report: HostReport, packages: Sequence[str]
     # What a list of packages brings with it is known once it is installed.
     unsure = bool(missing and packages and not report.has_environment)
     install = f"{report.python} -m pip install {' '.join(missing)}"
-    hint = f"On {report.host}, run: {install}; or list them under the key packages."
+    hint = f"List them under the key packages; or run on {report.host}: {install}"
     return {
         "available": unsure or not missing,
         "unsure": unsure,
