@@ -128,7 +128,7 @@ def test_the_archive_goes_by_its_digest_and_holds_what_a_host_needs(tmp_path) ->
     assert hashlib.sha256(packed.path.read_bytes()).hexdigest() == packed.sha256
     with tarfile.open(packed.path) as archive:
         folders = {name.rsplit("/", 1)[0] for name in archive.getnames()}
-    wanted = {"agent", "host", "job", "trainers"}
+    wanted = {"agent", "agent/slurm", "host", "job", "trainers"}
     assert folders == {"potato_ray", *(f"potato_ray/{each}" for each in wanted)}
 
 

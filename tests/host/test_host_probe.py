@@ -80,12 +80,12 @@ def test_a_host_without_torch_has_none(one_host) -> None:
 
 def test_commands_are_looked_for_on_the_path_that_env_sets(one_host, tmp_path) -> None:
     (tmp_path / "slurm").mkdir()
-    sbatch = tmp_path / "slurm" / "sbatch"
-    sbatch.touch(0o755)
-    names = ["sbatch", "no-such-command"]
+    there = tmp_path / "slurm" / "sbatch-of-a-module"  # sbatch itself may be on every PATH
+    there.touch(0o755)
+    names = [there.name, "no-such-command"]
     assert one_host.ask("probe", commands=names).line()["facts"]["commands"] == dict.fromkeys(names)
-    told = one_host.ask("probe", commands=names, env={"PATH": str(sbatch.parent)}).line()["facts"]
-    assert told["commands"] == {"sbatch": str(sbatch), "no-such-command": None}
+    told = one_host.ask("probe", commands=names, env={"PATH": str(there.parent)}).line()["facts"]
+    assert told["commands"] == {there.name: str(there), "no-such-command": None}
 
 
 def test_files_in_the_home_are_not_taken_for_modules(one_host) -> None:
