@@ -6,6 +6,7 @@ execute  ── begun, claimed for us, packed: from here on as the controller le
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
@@ -101,7 +102,12 @@ class HostSite:
 
     def let_go(self, job: Job) -> None:
         """Let a worker that waits for a word go on; one that is yet to come to the host does not wait."""
-        threading.Thread(target=lambda: (self.job(job.run_id).path / "go").touch(), daemon=True).start()
+
+        def go() -> None:
+            with contextlib.suppress(AssertionError, OSError):  # it has come and gone already
+                (self.job(job.run_id).path / "go").touch()
+
+        threading.Thread(target=go, daemon=True).start()
 
     def lose(self, run_id: str) -> None:
         """Kill every process of a job on the host, its agent included."""
