@@ -28,12 +28,14 @@ class Preloading:
         """Start the worker for a job with this spec, by the code below `code`; its log is in `workdir`."""
         try:
             limits = spec.get("limits") or {}
+            # It is for this job alone: its processes are known by the job's mark from the beginning.
+            mark = {"POTATO_RAY_JOB": f"{spec['run_id']}:{spec['attempt']}"}
             self._keeper = SpareKeeper(
                 workdir,
                 [str(spec["trainer"])],
                 python,
                 limits.get("num_threads"),
-                spec.get("env"),
+                {**(spec.get("env") or {}), **mark},
                 str(code / "potato_ray" / "job" / "start.py"),
             )
         except (ValueError, KeyError, TypeError, AttributeError):

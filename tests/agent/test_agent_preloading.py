@@ -16,6 +16,7 @@ from spares import spare_pids
 from potato_ray.agent.preloading import Preloading
 from potato_ray.job import start
 from potato_ray.job.folder import Exit, JobFolder, read_json
+from potato_ray.job.processes import marked
 
 Work = Callable[..., AgentAtWork]
 CODE = Path(start.code_root(start.__file__))
@@ -62,6 +63,7 @@ def test_a_job_that_is_cancelled_during_its_download_leaves_no_worker(
     server.order("bundle", HANG)
     agent = work()
     agent.wait_for(lambda: spares(agent.workdir.path))
+    assert marked(["POTATO_RAY_JOB=run-1:1"]) == spares(agent.workdir.path)
     told.cancel_grace_s = 2.0
     agent.join()
     agent.wait_for(lambda: not spares(agent.workdir.path))
