@@ -38,7 +38,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in left_out]
 
 
-JOBS = ("tests/agent/", "tests/backends/", "tests/host/", "tests/job/")
+JOBS = (
+    "tests/agent/",
+    "tests/backends/",
+    "tests/end_to_end/test_slurm_agent.py",
+    "tests/host/",
+    "tests/job/",
+)
 """Tests that give jobs the same names over and over, and end the processes of a job by its name."""
 
 
