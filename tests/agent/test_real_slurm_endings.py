@@ -7,6 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from parts import missing
 from slurm_cluster import SlurmCluster
 from slurm_job import SlurmJob, happens
 from slurm_login_node import LoginNode
@@ -130,7 +131,7 @@ def test_slurms_reason_is_told_where_the_worker_did_not_finish(
     scene: Scene, name: str, what: str, advice: str
 ) -> None:
     if name not in scene.jobs:
-        pytest.skip("this SLURM does not limit memory")
+        missing("this SLURM does not limit memory")
     failure = scene.ending(name)
     assert failure is not None
     assert failure.code == "slurm_failed"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from job_making import make_job
+from parts import missing
 from slurm_cluster import SlurmCluster
 from slurm_job import happens
 
@@ -135,7 +136,7 @@ def test_an_execed_worker_may_end_in_its_own_way_on_a_cancel_from_outside(slurm:
 
 def test_a_worker_that_is_a_child_of_the_script_is_killed_unwarned(slurm: SlurmCluster) -> None:
     if not slurm.signals_script_alone:
-        pytest.skip("this SLURM does not track processes by cgroups")
+        missing("this SLURM does not track processes by cgroups")
     job = slurm.submit(CHILD)
     job.says("ready")
     job.cancel()
