@@ -177,20 +177,23 @@ class Polls:
         """Look as long as there are polls, and a little longer: an agent asks again at once."""
         alone_since = self._clock()
         fresh = True
-        while self._waiting or self._giving or self._clock() - alone_since < LINGER_S:
-            if self._waiting:
-                alone_since = self._clock()
-            if self._controller.phase is Phase.STOPPING:
-                self.close()
-                break
-            self._kick.clear()
-            await self._looked(fresh)
-            fresh = False
-            self._give()
-            await self._sleep()
-        # At once, with no await in between: a poll that comes later has to begin another watcher.
-        self._watching = None
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._watch.close)
+        try:
+            while self._waiting or self._giving or self._clock() - alone_since < LINGER_S:
+                if self._waiting:
+                    alone_since = self._clock()
+                if self._controller.phase is Phase.STOPPING:
+                    self.close()
+                    break
+                self._kick.clear()
+                await self._looked(fresh)
+                fresh = False
+                self._give()
+                await self._sleep()
+            # At once, with no await in between: a poll that comes later has to begin another watcher.
+            self._watching = None
+        finally:
+            # Also when the event loop ends under it: the file is let go whatever happens.
+            self._thread.submit(self._watch.close)
 
     async def _sleep(self) -> None:
         makes = any(poll.claimed for poll in self._waiting.values())

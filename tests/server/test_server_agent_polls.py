@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -42,6 +44,12 @@ class Waiting:
 
     def begin(self, lease: str, **how: Any) -> asyncio.Task[dict[str, Any] | None]:
         return asyncio.ensure_future(self.claim(lease, **how))
+
+
+def handles_of_the_registry() -> int:
+    """How many files of a registry this process has open."""
+    opened = [os.path.realpath(each) for each in Path("/proc/self/fd").iterdir()]
+    return sum(name.endswith("project.sqlite") for name in opened)
 
 
 Scenario = Callable[[Waiting], Awaitable[None]]
@@ -135,6 +143,22 @@ def test_the_same_lease_gets_the_same_job_again_also_from_a_server_that_was_rest
         assert other["run_id"] != first["run_id"]
 
     play(scenario)
+
+
+def test_the_registry_is_let_go_when_the_event_loop_ends_under_a_poll(play) -> None:
+    async def scenario(waiting: Waiting) -> None:
+        before = handles_of_the_registry()
+        waiting.begin("a")
+        while handles_of_the_registry() == before:
+            await asyncio.sleep(0.01)
+
+    # SQLite keeps what another connection of the process may still need: that one goes first.
+    link = play(scenario).link
+    link.write(link.registry.close)
+    deadline = time.monotonic() + SOON_S * 5
+    while handles_of_the_registry() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert handles_of_the_registry() == 0
 
 
 def test_a_job_that_takes_longer_to_make_than_the_poll_is_had_with_the_next_one(play) -> None:
