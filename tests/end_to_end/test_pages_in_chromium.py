@@ -124,6 +124,20 @@ def test_a_run_that_ends_leaves_no_trace_of_running(site) -> None:
     assert "running" not in page.locator("main").inner_text().replace("Nothing is running", "")
 
 
+def test_a_run_that_ends_while_its_page_is_loading_is_told_of_as_well(site) -> None:
+    made = site()
+    [run] = made.write(a_run_and_a_queue, 0)
+    page = made.open("/health")
+
+    def end_before(route: Route) -> None:
+        made.write(lambda registry: Past(registry).move(run, State.ERROR, error=LONG_REASON))
+        route.continue_()
+
+    page.route("**/static/training.js", end_before)
+    page.goto("/admin/training")
+    expect(page.locator("#ended")).to_contain_text("sklearn-text on sentiment has failed.")
+
+
 def test_a_second_thought_is_given_its_whole_time_again(site) -> None:
     made = site()
     made.write(a_run_and_a_queue, 0)

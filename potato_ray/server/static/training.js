@@ -16,16 +16,16 @@ let runsDrawn;
 /** @type {string | undefined} */
 let agentsDrawn;
 let spoken = "";
-/** When the run that ended last has ended. @type {number | undefined} */
-let lastEnd;
+/** When the run that ended last had ended, as the page was made: one that ended since is news at once. */
+let lastEnd = Number(document.getElementById("ended")?.dataset.lastEnd ?? 0);
 
 /** @param {any} status */
 function onStatus(status) {
   drawNow(status);
   // The record of the last one may be pruned: there is none then, or an earlier one.
   const end = status.last?.finished_at ?? 0;
-  const news = lastEnd !== undefined && end > lastEnd;
-  lastEnd = Math.max(end, lastEnd ?? 0);
+  const news = end > lastEnd;
+  lastEnd = Math.max(end, lastEnd);
   if (news) {
     drawEnded(status.last);
     announce(endSentence(status.last), { now: true });
