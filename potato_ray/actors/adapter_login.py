@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar
 
 import ray
 import ray.exceptions
 
 from potato_ray.errors import Cancelled, PotatoRayError
-from potato_ray.ssh import Connection, Destination, SshFailed, SshTimeout
+from potato_ray.ssh import Connection, Destination, JoinedLogin, SshFailed, SshTimeout
+
+T = TypeVar("T")
 
 START_S: Final = 30.0
 """For an adapter that has to be started first; a login takes up to twice connect_timeout_s besides."""
@@ -30,18 +32,36 @@ class AdapterLogin:
 
     def __call__(self, destination: Destination, stop: Callable[[], bool]) -> Connection:
         """Join the login, which is made if there is none. Raises SshFailed; Cancelled once `stop` says so."""
+
+        def beside(full: Sequence[str], stop: Callable[[], bool]) -> JoinedLogin:
+            return self._joined(
+                destination, full, stop, lambda path: JoinedLogin(destination, path, self._why)
+            )
+
+        return self._joined(
+            destination, (), stop, lambda path: Connection.join(destination, path, self._why, beside)
+        )
+
+    def _joined(
+        self,
+        destination: Destination,
+        full: Sequence[str],
+        stop: Callable[[], bool],
+        join: Callable[[str], T],
+    ) -> T:
+        """What `join` makes of the control path of a login that stands, and is not `full`."""
         ends_at = time.monotonic() + START_S + 2 * destination.connect_timeout_s
         while True:
             if self._adapter is None:
                 self._adapter = self._adapter_for(destination)
             try:
-                path = self._asked(self._adapter, destination, ends_at, stop)
+                path = self._asked(self._adapter.login.remote(list(full)), destination, ends_at, stop)
             except ray.exceptions.RayActorError as lost:
                 self._adapter = None
                 failure = _adapter_ended(destination, lost)
             else:
                 try:
-                    return Connection.join(destination, path, self._why)
+                    return join(path)
                 except SshFailed as gone:  # it ended between the answer and now
                     failure = gone
             if time.monotonic() >= ends_at:
@@ -50,9 +70,8 @@ class AdapterLogin:
                 raise _given_up(destination)
             time.sleep(LOOK_EVERY_S)
 
-    def _asked(self, adapter: Any, destination: Destination, ends_at: float, stop: Callable[[], bool]) -> str:
-        """The control path of a login that stands."""
-        answer = adapter.login.remote()
+    def _asked(self, answer: Any, destination: Destination, ends_at: float, stop: Callable[[], bool]) -> str:
+        """The control path in an adapter's answer."""
         while not ray.wait([answer], timeout=LOOK_EVERY_S)[0]:
             if stop():
                 raise _given_up(destination)

@@ -1,7 +1,8 @@
-"""The SlurmAdapter: an actor for each slurm backend, which keeps the one login that all its runs share.
+"""The SlurmAdapter: an actor for each slurm backend, which keeps the login that all its runs share.
 
     login ──▶ the control path of a login that stands ── joined by each run (Connection.join)
-      │         └── lost ─▶ why_lost says so in ssh's words, and the next `login` makes another
+      │         ├── lost ─▶ why_lost says so in ssh's words, and the next `login` makes another
+      │         └── has all the sessions that the host allows ─▶ who says so is given one beside it
       └── used by nobody for IDLE_S ─▶ logged out
 
 A login node takes many logins for an attack. With the actor's process its login goes, and nothing else: the
@@ -13,7 +14,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import ray
@@ -29,7 +31,17 @@ REFUSED_FOR_S: Final = 4.0
 """So long a login that failed answers for who asks next: runs that were cut off ask one after another."""
 SETTLE_S: Final = 2.0
 """How long ssh's end may take to be seen once its socket has gone."""
+MOST_LOGINS: Final = 32
+"""At a time; with the usual ten sessions in each they are enough for a hundred runs."""
 _KEPT: Final = 16
+
+
+@dataclass
+class _Kept:
+    """A login, and when anybody was last known to use it."""
+
+    login: SharedLogin
+    used_at: float
 
 
 class SlurmAdapter:
@@ -53,28 +65,30 @@ class SlurmAdapter:
         self._look_every_s = look_every_s
         self._open_login = open_login
         self._clock = clock
-        self._login: SharedLogin | None = None
-        self._used_at = clock()
+        self._kept: dict[str, _Kept] = {}
         self._refused: tuple[float, SshFailed] | None = None
         self._ended: dict[str, SshFailed] = {}
         self._changing = asyncio.Lock()
-        self._asked: asyncio.Task[str] | None = None
+        self._asked: set[asyncio.Task[str]] = set()
         self._minding: asyncio.Task[None] | None = None
 
-    async def login(self) -> str:
+    async def login(self, full: Sequence[str] = ()) -> str:
         """The control path of a login that stands, made if there is none. Raises SshFailed.
 
-        Those who ask at once get the same answer, whatever it is.
+        It is none of those that are `full`: that have refused a session. Those who ask at once get the same
+        answer, whatever it is.
         """
-        if self._asked is None or self._asked.done():
-            self._asked = asyncio.create_task(self._standing())
-        return await asyncio.shield(self._asked)
+        task = asyncio.create_task(self._standing(full))
+        self._asked.add(task)
+        task.add_done_callback(self._asked.discard)
+        # A login that is being made is for all, also when the one who asked first has gone.
+        return await asyncio.shield(task)
 
     async def why_lost(self, control_path: str) -> SshFailed | None:
         """Why the login at that path has ended, in ssh's words; None where it has not, or nobody knows."""
-        login = self._login
-        if control_path not in self._ended and login is not None and login.control_path == control_path:
-            return await asyncio.to_thread(login.lost, SETTLE_S)
+        kept = self._kept.get(control_path)
+        if control_path not in self._ended and kept is not None:
+            return await asyncio.to_thread(kept.login.lost, SETTLE_S)
         return self._ended.get(control_path)
 
     async def close(self) -> None:
@@ -82,17 +96,22 @@ class SlurmAdapter:
         if self._minding is not None:
             self._minding.cancel()
         async with self._changing:
-            await self._let_go()
+            for path in list(self._kept):
+                await self._let_go(path)
 
-    async def _standing(self) -> str:
+    async def _standing(self, full: Sequence[str]) -> str:
         async with self._changing:
-            self._used_at = self._clock()
-            login = self._login
-            if login is not None and await asyncio.to_thread(_is_alive, login):
-                return login.control_path
-            await self._let_go()
-            self._login = login = await self._made()
-            self._used_at = self._clock()
+            # The oldest first, so that those made beside it are left as soon as they are not needed.
+            for path in [path for path in self._kept if path not in full]:
+                kept = self._kept[path]
+                if await asyncio.to_thread(_is_alive, kept.login):
+                    kept.used_at = self._clock()
+                    return path
+                await self._let_go(path)
+            if len(self._kept) >= MOST_LOGINS:
+                raise _too_many(self._destination.host)
+            login = await self._made()
+            self._kept[login.control_path] = _Kept(login, self._clock())
             if self._minding is None or self._minding.done():
                 self._minding = asyncio.create_task(self._mind())
             return login.control_path
@@ -109,37 +128,37 @@ class SlurmAdapter:
         return login
 
     async def _mind(self) -> None:
-        """Log out once nobody has used the login for a while."""
-        while self._login is not None:
+        """Log out once nobody has used a login for a while."""
+        while self._kept:
             await asyncio.sleep(self._look_every_s)
             async with self._changing:
                 try:
                     await self._look()
                 except Exception:
-                    logger.exception("the login to %s could not be looked at", self._destination.host)
+                    logger.exception("the logins to %s could not be looked at", self._destination.host)
 
     async def _look(self) -> None:
-        login = self._login
-        if login is None:
-            return
-        if not await asyncio.to_thread(_is_alive, login):
-            await self._let_go()
-        elif login.is_used:
-            self._used_at = self._clock()
-        elif self._clock() - self._used_at >= self._idle_s and await asyncio.to_thread(login.close_if_unused):
-            self._login = None
+        for path, kept in list(self._kept.items()):
+            login = kept.login
+            if not await asyncio.to_thread(_is_alive, login):
+                await self._let_go(path)
+            elif login.is_used:
+                kept.used_at = self._clock()
+            elif self._is_idle(kept) and await asyncio.to_thread(login.close_if_unused):
+                del self._kept[path]
 
-    async def _let_go(self) -> None:
+    def _is_idle(self, kept: _Kept) -> bool:
+        return self._clock() - kept.used_at >= self._idle_s
+
+    async def _let_go(self, path: str) -> None:
         """End what is left of a login, and keep the words with which it ended."""
-        login = self._login
-        if login is None:
-            return
+        login = self._kept[path].login
         lost = await asyncio.to_thread(login.lost, SETTLE_S)
         if lost is not None:
-            self._ended[login.control_path] = lost
-            for path in list(self._ended)[:-_KEPT]:
-                del self._ended[path]
-        self._login = None
+            self._ended[path] = lost
+            for old in list(self._ended)[:-_KEPT]:
+                del self._ended[old]
+        del self._kept[path]
         await asyncio.to_thread(login.close)
 
 
@@ -152,3 +171,12 @@ def start_adapter(backend: str, destination: Destination) -> Any:
 
 def _is_alive(login: SharedLogin) -> bool:
     return login.is_alive
+
+
+def _too_many(host: str) -> SshFailed:
+    return SshFailed(
+        f"ssh to {host} failed: There are {MOST_LOGINS} logins, each with all sessions that the host allows",
+        evidence="(the backend's runs share these logins)",
+        next_step=f"Ask the administrator of {host} for a larger `MaxSessions` in sshd_config"
+        " (10 is the default), or lower max_concurrent_runs.",
+    )

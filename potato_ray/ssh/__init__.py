@@ -5,6 +5,7 @@
         └── forward           ── ssh -O forward
 
     Connection ── JoinedLogin ╌╌ SharedLogin ── Master …   a login that another process keeps for many
+        └── more of them, where one has as many sessions as the host allows
 
 What comes back is believed after a sentinel line alone, and every wait has a deadline.
 """
@@ -14,6 +15,16 @@ from potato_ray.ssh.channel import Channel
 from potato_ray.ssh.connection import Connection
 from potato_ray.ssh.destination import Destination
 from potato_ray.ssh.failures import SshFailed, SshTimeout
+from potato_ray.ssh.joined_login import JoinedLogin
 from potato_ray.ssh.shared_login import SharedLogin
 
-__all__ = ["Answer", "Channel", "Connection", "Destination", "SharedLogin", "SshFailed", "SshTimeout"]
+__all__ = [
+    "Answer",
+    "Channel",
+    "Connection",
+    "Destination",
+    "JoinedLogin",
+    "SharedLogin",
+    "SshFailed",
+    "SshTimeout",
+]

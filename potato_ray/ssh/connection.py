@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,9 @@ MAX_MASTERS = 16
 SFTP_STALL_S = 60.0
 _WORDS_S = 1.0
 
+Beside = Callable[[Sequence[str], Callable[[], bool]], Login]
+"""Gives a login beside those at these control paths, which are full, unless the second says to stop."""
+
 
 def _never() -> bool:
     return False
@@ -43,11 +46,12 @@ class Connection:
     it has joined a login, that one goes on, and the folder goes with it.
     """
 
-    def __init__(self, master: Login) -> None:
+    def __init__(self, master: Login, beside: Beside | None = None) -> None:
         self.destination = master.destination
         self.host = master.destination.host
         self._master = master
-        self._more: list[Master] = []
+        self._beside = beside
+        self._more: list[Login] = []
         self._under_way: weakref.WeakSet[Pipes] = weakref.WeakSet()
         self._closed = False
         self._lock = threading.Lock()
@@ -58,12 +62,15 @@ class Connection:
         return cls(Master(destination, stop))
 
     @classmethod
-    def join(cls, destination: Destination, control_path: str, why: Why = _unknown) -> Connection:
+    def join(
+        cls, destination: Destination, control_path: str, why: Why = _unknown, beside: Beside | None = None
+    ) -> Connection:
         """Go through a login that another process keeps (see SharedLogin). Raises SshFailed.
 
-        `why` asks that process why the login at a control path has ended.
+        `why` asks that process why the login at a control path has ended, `beside` for another one; without
+        it this connection logs in by itself where the login has no session left.
         """
-        return cls(JoinedLogin(destination, control_path, why))
+        return cls(JoinedLogin(destination, control_path, why), beside)
 
     def __enter__(self) -> Connection:
         return self
@@ -177,14 +184,21 @@ class Connection:
         with self._lock:
             more = [master for master in self._more if master.is_alive]
         yield from more
-        if len(more) + 1 < MAX_MASTERS:
-            master = self._one_more(stop)
+        tried = [self._master, *more]
+        while len(tried) < MAX_MASTERS:
+            master = self._one_more(tried, stop)
             yield master
-            # Somebody asks for more: even a fresh login may run nothing.
+            # Somebody asks for more: even a fresh login may run nothing, and one that others use may be full.
             self._drop(master)
+            if not master.is_shared:
+                return
+            tried.append(master)
 
-    def _one_more(self, stop: Callable[[], bool]) -> Master:
-        master = Master(self.destination, stop)
+    def _one_more(self, tried: list[Login], stop: Callable[[], bool]) -> Login:
+        if self._beside is None:
+            master: Login = Master(self.destination, stop)
+        else:
+            master = self._beside([each.control_path for each in tried], stop)
         with self._lock:
             if not self._closed:
                 self._more.append(master)
@@ -192,7 +206,7 @@ class Connection:
         master.close()
         raise _closed_meanwhile(self.host)
 
-    def _drop(self, master: Master) -> None:
+    def _drop(self, master: Login) -> None:
         with self._lock:
             if master in self._more:
                 self._more.remove(master)

@@ -45,8 +45,10 @@ class SharedLogin:
             return False
         try:
             connect(self.control_path).close()
-        except OSError:
+        except (ConnectionRefusedError, FileNotFoundError):
             return False
+        except OSError:
+            pass  # one that is busy for a moment; what it carries must not be cut for that
         return True
 
     @property

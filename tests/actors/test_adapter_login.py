@@ -18,7 +18,7 @@ from potato_ray.actors.adapter_login import AdapterLogin
 from potato_ray.actors.session import Session
 from potato_ray.config.models import ProjectConfig
 from potato_ray.errors import Cancelled
-from potato_ray.ssh import Connection, Destination, SshFailed
+from potato_ray.ssh import Channel, Connection, Destination, SshFailed
 
 pytestmark = pytest.mark.ray
 
@@ -69,6 +69,13 @@ def answers(line: Connection) -> bool:
     return line.run("echo well", timeout_s=60).out == b"well\n"
 
 
+def talking(line: Connection) -> Channel:
+    """A channel that stays."""
+    channel = line.start("cat")
+    channel.wait_for_sentinel(60)
+    return channel
+
+
 @pytest.fixture
 def site(config: ProjectConfig, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     with Sshd() as sshd:
@@ -113,3 +120,15 @@ def test_what_ssh_says_comes_from_the_adapter_and_a_stop_ends_the_wait(site: Sit
     site.sshd.configure(site.sshd.host_block(more="  ProxyCommand sleep 60"))
     with pytest.raises(Cancelled, match="given up on request"):
         site.login("another")(BOX, lambda: True)
+
+
+def test_runs_that_find_the_login_full_share_those_made_beside_it(site: Site) -> None:
+    with ThreadPoolExecutor(25) as pool, contextlib.ExitStack() as left_open:
+        lines = list(pool.map(lambda login: login(BOX, never), [site.login() for _ in range(25)]))
+        for line in lines:
+            left_open.callback(line.close)
+        channels = list(pool.map(talking, lines))
+        for channel in channels:
+            left_open.callback(channel.close)
+        # 25 sessions at a time, of which the host takes ten in a login.
+        assert site.sshd.log.count(LOGIN) == 3

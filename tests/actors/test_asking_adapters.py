@@ -28,6 +28,8 @@ class Adapters:
         self.joins = list(joins)
         self.started = self.asked = 0
         self.joined: list[str] = []
+        self.full: list[str] = []
+        self.beside: Any = None
         self.login = self
 
     def start(self, destination: Destination) -> Adapters:
@@ -35,8 +37,9 @@ class Adapters:
         self.started += 1
         return self
 
-    def remote(self) -> Any:
+    def remote(self, full: list[str]) -> Any:
         self.asked += 1
+        self.full = full
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 
     def wait(self, references: list[Any], timeout: float) -> tuple[list[Any], list[Any]]:
@@ -49,7 +52,8 @@ class Adapters:
             raise answer
         return answer
 
-    def join(self, destination: Destination, control_path: str, why: object) -> Any:
+    def join(self, destination: Destination, control_path: str, why: object, beside: Any = None) -> Any:
+        self.beside = beside or self.beside
         self.joined.append(control_path)
         answer = self.joins.pop(0) if len(self.joins) > 1 else self.joins[0]
         if isinstance(answer, Exception):
@@ -61,6 +65,7 @@ def ask(adapters: Adapters, monkeypatch: pytest.MonkeyPatch, *, stopped: bool = 
     monkeypatch.setattr(ray, "get", adapters.get)
     monkeypatch.setattr(ray, "wait", adapters.wait)
     monkeypatch.setattr(Connection, "join", adapters.join)
+    monkeypatch.setattr(adapter_login, "JoinedLogin", adapters.join)
     monkeypatch.setattr(adapter_login, "START_S", 0.0)
     monkeypatch.setattr(adapter_login, "LOOK_EVERY_S", 0.0)
     return AdapterLogin(adapters.start)(BOX, lambda: stopped)
@@ -70,6 +75,16 @@ def test_what_the_adapter_names_is_joined(monkeypatch: pytest.MonkeyPatch) -> No
     adapters = Adapters("/tmp/1/c")
     assert ask(adapters, monkeypatch) == "joined"
     assert adapters.joined == ["/tmp/1/c"]
+
+
+def test_where_it_is_full_the_adapter_is_asked_for_one_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    adapters = Adapters("/tmp/1/c", AWAY, "/tmp/2/c", joins=("joined", "another"))
+    assert ask(adapters, monkeypatch) == "joined"
+    assert adapters.full == []
+    assert adapters.beside(["/tmp/1/c"], lambda: False) == "another"
+    assert adapters.joined == ["/tmp/1/c", "/tmp/2/c"]
+    assert adapters.full == ["/tmp/1/c"]
+    assert adapters.started == 2
 
 
 def test_another_adapter_is_started_for_one_that_has_died(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from potato_ray.actors.slurm_adapter import REFUSED_FOR_S, SlurmAdapter
+from potato_ray.actors.slurm_adapter import MOST_LOGINS, REFUSED_FOR_S, SlurmAdapter
 from potato_ray.ssh import Destination, SshFailed
 
 BOX = Destination("login.example")
@@ -136,6 +136,53 @@ def test_a_refusal_is_told_to_all_and_for_a_moment_it_is_not_asked_again() -> No
         assert node.tries == 1
         node.refuses, node.now = None, REFUSED_FOR_S
         assert await adapter.login() == "/tmp/0/c"
+
+    play(node, scene)
+
+
+def test_who_found_it_full_gets_one_beside_it_and_who_did_not_the_oldest() -> None:
+    node = LoginNode()
+
+    async def scene(adapter: SlurmAdapter) -> None:
+        assert await adapter.login() == "/tmp/0/c"
+        beside = await asyncio.gather(*(adapter.login(["/tmp/0/c"]) for _ in range(3)))
+        assert beside == ["/tmp/1/c"] * 3
+        assert await adapter.login(["/tmp/0/c", "/tmp/1/c"]) == "/tmp/2/c"
+        assert await adapter.login() == "/tmp/0/c"
+        node.logins[1].dies("ssh to login.example failed: It no longer answers")
+        assert await adapter.login(["/tmp/0/c"]) == "/tmp/2/c"
+        assert await adapter.why_lost("/tmp/1/c") == node.logins[1].words
+
+    play(node, scene)
+    assert [login.closed for login in node.logins] == [1, 1, 1]
+
+
+def test_those_made_beside_it_are_left_one_by_one_when_nobody_uses_them() -> None:
+    node = LoginNode()
+
+    async def scene(adapter: SlurmAdapter) -> None:
+        await adapter.login()
+        await adapter.login(["/tmp/0/c"])
+        node.logins[0].is_used = True
+        node.now = IDLE_S
+        await looked_at(adapter)
+        assert [login.closed for login in node.logins] == [0, 1]
+        assert await adapter.login() == "/tmp/0/c"
+
+    play(node, scene)
+
+
+def test_no_more_logins_are_made_than_a_login_node_will_bear() -> None:
+    node = LoginNode()
+
+    async def scene(adapter: SlurmAdapter) -> None:
+        full: list[str] = []
+        for _ in range(MOST_LOGINS):
+            full.append(await adapter.login(full))
+        with pytest.raises(SshFailed, match="There are 32 logins") as failure:
+            await adapter.login(full)
+        assert "MaxSessions" in failure.value.next_step
+        assert await adapter.login() == full[0]
 
     play(node, scene)
 

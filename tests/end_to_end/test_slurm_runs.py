@@ -70,8 +70,8 @@ def test_ten_runs_at_once_ask_squeue_once_an_interval_in_all(lab: SlurmLab) -> N
         lab.go(run_id)
     for run_id in runs:
         lab.succeeded(run_id)
-    # Over one connection. A host takes ten sessions on one: where all ask at once, a few log in themselves.
-    assert lab.sshd.log.count("Accepted publickey") - logins < len(runs)
+    # A run has up to three sessions at a time, and a host takes ten of them in one login.
+    assert lab.sshd.log.count("Accepted publickey") - logins <= 4
 
 
 def test_a_cancelled_run_frees_its_allocation(lab: SlurmLab) -> None:
