@@ -137,6 +137,19 @@ class SlurmCluster:
         """Change a node's state: down, drain, resume."""
         self.ask("scontrol", "update", f"nodename={node}", f"state={state}", "reason=test")
 
+    @contextlib.contextmanager
+    def set(self, line: str) -> Iterator[None]:
+        """One more line in slurm.conf for the length of a `with` block."""
+        conf = self.folder / "slurm.conf"
+        before = conf.read_text()
+        conf.write_text(f"{before}{line}\n")
+        try:
+            self.ask("scontrol", "reconfigure")
+            yield
+        finally:
+            conf.write_text(before)
+            self.ask("scontrol", "reconfigure")
+
     def signal(self, daemon: str, number: int) -> None:
         """Send a signal to one of the daemons."""
         os.kill(self._pid(daemon), number)
@@ -177,6 +190,10 @@ class SlurmCluster:
         if ids:
             self.run("scancel", *ids)
             _wait(lambda: not self.ask("squeue", "--noheader", "--format=%A"), "a job does not end")
+        self.have_nodes_back()
+
+    def have_nodes_back(self) -> None:
+        """Every node takes jobs."""
         for line in self.ask("sinfo", "--noheader", "--Node", "--format=%N %T").splitlines():
             node, state = line.split()
             if state.startswith(("down", "drain")):

@@ -76,6 +76,10 @@ class SlurmJob:
         """scancel."""
         self._ask("scancel", *flags, self.id)
 
+    def release(self) -> None:
+        """Let a held one start."""
+        self._ask("scontrol", "release", self.id)
+
     def _wait(self, condition: Callable[[], bool], complaint: str) -> None:
         if not happens(condition):
             raise RuntimeError(f"SLURM job {self.id} {complaint}: {self.shown}\n{self.out}")

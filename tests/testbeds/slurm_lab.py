@@ -28,7 +28,10 @@ GRACE_S = 2
 
 
 class SlurmLab(SshLab):
-    """An SshLab whose other backends submit, one for each of `variants`: more of its keys, by its name."""
+    """An SshLab whose other backends submit, one for each of `variants`: more of its keys, by its name.
+
+    `slurm_env`: what SLURM's commands on the login node find the cluster by.
+    """
 
     def __init__(
         self,
@@ -37,6 +40,7 @@ class SlurmLab(SshLab):
         make_project: MakeProject,
         remote_dir: Path,
         variants: Mapping[str, Mapping[str, Any]],
+        slurm_env: Mapping[str, str],
     ) -> None:
         self.cluster = cluster
         self.squeues = remote_dir.parent / "squeues"
@@ -53,11 +57,11 @@ class SlurmLab(SshLab):
             "env": {
                 "PYTHONPATH": f"{PLUGIN}:{FAKE_TORCH}",
                 "PATH": f"{bin_dir}:/usr/local/bin:/usr/bin:/bin",
-                **cluster.env,
+                **slurm_env,
             },
         }
         backends = {name: {**usual, **keys} for name, keys in variants.items()}
-        limits = {"max_concurrent_runs": 10, "queue_max": 20, "grace_seconds": GRACE_S}
+        limits = {"max_concurrent_runs": 20, "queue_max": 20, "retain_runs": 50, "grace_seconds": GRACE_S}
         super().__init__(sshd, make_project, remote_dir, None, backends, **limits)
 
     def _serve(self, port: int = 0) -> ServerProcess:
@@ -75,6 +79,10 @@ class SlurmLab(SshLab):
         assert submission is not None
         return self.cluster.job(submission.job_id, folder)
 
+    def jobs(self) -> list[str]:
+        """The ids of all jobs that SLURM knows, ended or not."""
+        return self.cluster.ask("squeue", "--noheader", "--states=all", "--format=%A").split()
+
 
 def _counting(folder: Path, record: Path) -> Path:
     """A folder with a squeue that notes each call, and then is the real one."""
@@ -85,15 +93,29 @@ def _counting(folder: Path, record: Path) -> Path:
     return folder
 
 
+def _impatient(cluster: SlurmCluster) -> dict[str, str]:
+    """For commands that wait two seconds for an answer, where SLURM's own processes wait ten."""
+    conf = cluster.folder / "impatient.conf"
+    usual = (cluster.folder / "slurm.conf").read_text()
+    conf.write_text(usual.replace("MessageTimeout=10\n", "MessageTimeout=2\n"))
+    return {**cluster.env, "SLURM_CONF": str(conf)}
+
+
 @contextmanager
-def slurm_lab(cluster: SlurmCluster, variants: Mapping[str, Mapping[str, Any]]) -> Iterator[SlurmLab]:
-    """The whole of it, on storage that login and compute nodes share: this machine's disk."""
+def slurm_lab(
+    cluster: SlurmCluster, variants: Mapping[str, Mapping[str, Any]], *, impatient: bool = False
+) -> Iterator[SlurmLab]:
+    """The whole of it, on storage that login and compute nodes share: this machine's disk.
+
+    `impatient`: the login node sees within seconds that SLURM is away.
+    """
+    slurm_env = _impatient(cluster) if impatient else cluster.env
     with (
         # Not below /tmp, which counts as each node's own.
         tempfile.TemporaryDirectory(prefix=".prt-", dir=Path.home()) as folder,
-        Sshd(env={**cluster.env, "PATH": "/usr/local/bin:/usr/bin:/bin"}) as sshd,
+        Sshd(env={**slurm_env, "PATH": "/usr/local/bin:/usr/bin:/bin"}) as sshd,
         projects() as make_project,
     ):
         Path(folder).chmod(0o755)
-        with SlurmLab(cluster, sshd, make_project, Path(folder) / "shared", variants) as lab:
+        with SlurmLab(cluster, sshd, make_project, Path(folder) / "shared", variants, slurm_env) as lab:
             yield lab
