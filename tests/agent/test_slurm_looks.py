@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -189,6 +190,17 @@ def test_a_job_whose_agent_died_is_not_asked_for_for_ever(node: LoginNode) -> No
     agent.look("7")
     assert node.asked_for()[-1] == "7"
     assert not left.exists()
+
+
+def test_a_shared_folder_that_was_removed_does_not_come_back(node: LoginNode) -> None:
+    node.fake.job("7", "RUNNING")
+    agent = node.agent()
+    agent.look("7")
+    shutil.rmtree(node.shared)
+    node.clock.sleep(10.0)
+    with pytest.raises(FileNotFoundError):
+        agent.look("7")
+    assert not node.shared.exists()
 
 
 def test_each_cluster_is_asked_for_its_own_jobs(node: LoginNode) -> None:

@@ -113,7 +113,9 @@ class Looks:
     def _follow(self, key: str) -> None:
         now = self._clock()
         if not 0 <= now - self._touched.get(key, float("-inf")) < self._interval_s:
-            self._jobs.mkdir(0o700, parents=True, exist_ok=True)
+            if key not in self._touched:
+                # With the first look alone: what somebody removes meanwhile, with all else, does not come back.
+                self._jobs.mkdir(0o700, parents=True, exist_ok=True)
             (self._jobs / key).touch(0o600)
             self._touched[key] = now
 
