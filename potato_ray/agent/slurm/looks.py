@@ -114,7 +114,7 @@ class Looks:
         now = self._clock()
         if not 0 <= now - self._touched.get(key, float("-inf")) < self._interval_s:
             if key not in self._touched:
-                # With the first look alone: what somebody removes meanwhile, with all else, does not come back.
+                # With the first look alone: what is removed meanwhile, with all else, does not come back.
                 self._jobs.mkdir(0o700, parents=True, exist_ok=True)
             (self._jobs / key).touch(0o600)
             self._touched[key] = now
