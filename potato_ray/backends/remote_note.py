@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import random
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -78,9 +79,8 @@ def uncleared(runs: Path, host: str, *, but: str) -> list[tuple[Path, RemoteNote
             continue
         if not is_followed(path.parent):
             found.append((path.parent, note))
-        if len(found) == MOST_UNCLEARED:
-            break
-    return found
+    # By lot, so that a few that cannot be cleared don't keep the others from it for ever.
+    return found if len(found) <= MOST_UNCLEARED else random.sample(found, MOST_UNCLEARED)
 
 
 def is_followed(folder: Path) -> bool:

@@ -141,7 +141,7 @@ def _as_agent(
     with folder.log.open("a", encoding="utf-8") as log:
         voice = Voice(_Log(log))
         _tell({"agent": {**asdict(note.process), "socket": note.socket, "log": str(folder.log)}})
-        _notice_end_of_input(lambda: voice.say("the connection was dropped; the run goes on"))
+        _notice_end_of_input(lambda: voice.say("its line to the server has ended; the run goes on"))
         return _run(request, secrets, folder, workdir, stop, voice, early)
 
 

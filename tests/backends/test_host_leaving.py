@@ -15,6 +15,7 @@ from potato_ray.backends.artifact_copy import Copied
 from potato_ray.backends.base import Directive, Outcome
 from potato_ray.backends.host_agent import HostAgent
 from potato_ray.backends.remote_note import (
+    MOST_UNCLEARED,
     RemoteNote,
     followed_here,
     is_followed,
@@ -247,4 +248,18 @@ def test_no_run_clears_up_behind_more_than_a_few_others(scene: Scene) -> None:
     for number in range(5):
         left_run(scene, f"old-{number}")
     scene.leave(replace(LOST, error_code="killed"))
-    assert [request["run_id"] for request in scene.host.asked[-4:]] == ["r1", "old-4", "old-3", "old-2"]
+    asked = [request["run_id"] for request in scene.host.asked]
+    own = asked.index("r1")
+    others = [run_id for run_id in asked[own + 1 :] if run_id != "r1"]
+    assert len(set(others)) == MOST_UNCLEARED
+
+
+def test_each_gets_its_turn_where_a_few_cannot_be_cleared(scene: Scene) -> None:
+    for number in range(5):
+        runs = left_run(scene, f"old-{number}").parent
+    seen: set[str] = set()
+    for _ in range(1000):
+        seen |= {path.name for path, _ in uncleared(runs, "gpu1", but="r1")}
+        if len(seen) == 5:
+            break
+    assert len(seen) == 5
