@@ -140,7 +140,7 @@ def test_the_end_of_the_connection_does_not_end_the_run(host, server, tmp_path) 
         wait_for(lambda: (host.job / "process.json").exists())
         talk.end_input()
         talk.stop_listening()
-        wait_for(lambda: "dropped" in (host.folder / "agent.log").read_text())
+        wait_for(lambda: "its line to the server has ended" in (host.folder / "agent.log").read_text())
         (host.job / "go").touch()
         assert talk.ended() == 0
     assert told.result["exit"]["code"] == 0
