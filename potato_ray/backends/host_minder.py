@@ -29,6 +29,12 @@ SILENT_S: Final = 8.0
 PAUSES_S: Final = (0.5, 1.0, 2.0, 4.0, 8.0)
 """Between two tries to connect; the last one from then on."""
 MAX_RESTARTS: Final = 2
+"""On end, of agents that were not heard of for long."""
+STEADY_S: Final = 600.0
+"""How long after a restart an agent has to be heard of for the count to begin anew.
+
+Some hosts end long processes each night, and a run may take a week.
+"""
 MAX_FAILED_STARTS: Final = 3
 """Of an agent in the place of one that is known to be gone; what the host refuses now it may do then."""
 STOPS_WITHIN_S: Final = 5.0
@@ -61,6 +67,7 @@ class HostMinder:
         self._silent_s = silent_s
         self._attached = True
         self._restarts = 0
+        self._restarted_at = self._seen_at = clock()
         self._failed_starts = 0
         self._asked_at = clock()
         self._thread = threading.Thread(target=self._mind, name="host-minder", daemon=True)
@@ -103,8 +110,11 @@ class HostMinder:
         elif not self._attached:
             if self._is_time_to_ask():
                 self._attach()
-        elif self._is_time_to_ask() and self._agent.has_ended(self._talk) and not self._ends_well():
-            self._start_again()
+        elif self._is_time_to_ask():
+            if not self._agent.has_ended(self._talk):
+                self._seen_at = self._clock()
+            elif not self._ends_well():
+                self._start_again()
 
     def _is_time_to_ask(self) -> bool:
         if self._agent.holds_channel:
@@ -155,14 +165,22 @@ class HostMinder:
 
     def _start_again(self) -> None:
         words = self._agent.last_words()
+        if self._was_steady():
+            self._restarts = 0
         if self._restarts >= MAX_RESTARTS:
             self.gone = _ended(self._agent.host, words)
             return
         self._restarts += 1
+        self._restarted_at = self._clock()
         self._talk.log(
             f"the agent on {self._agent.host} has ended before the run; it is started again", "warning"
         )
         self._attach()
+
+    def _was_steady(self) -> bool:
+        """Whether the agent that has ended was heard of, or seen to live, long after its start."""
+        heard_at = max(self._seen_at, self._clock() - self._silent_s())
+        return heard_at - self._restarted_at >= STEADY_S
 
 
 def _words(failure: Exception) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from clocks import Clock
 from fake_host import FakeHost, host_agent_on
 
 from potato_ray.backends import host_minder
@@ -61,6 +63,12 @@ def found_again(agent: HostAgent) -> None:
     """Have no channel of the agent, as after another login: the host is asked whether it lives."""
     agent.attach(Talk())
     assert not agent.holds_channel
+
+
+def host_ends_agent(host: FakeHost, minder: HostMinder) -> None:
+    assert host.agent is not None
+    host.channel_ended, host.agent["alive"] = True, False
+    minder._look()
 
 
 def test_a_host_that_refuses_a_question_keeps_its_run_and_is_told_of_once(
@@ -123,6 +131,37 @@ def test_a_start_that_is_refused_for_a_while_only_costs_nothing_but_time(
     minder._mind()
     assert (minder.gone, minder.trouble) == (None, "")
     assert agent.holds_channel
+
+
+def test_an_agent_that_ends_at_once_is_started_again_twice(
+    host: FakeHost, agent: HostAgent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host_minder, "SETTLE_S", 0.0)
+    clock = Clock()
+    minder = HostMinder(agent, Looks(), lambda: False, clock)
+    for _ in range(3):
+        assert minder.gone is None
+        clock.sleep(host_minder.STEADY_S)  # nobody has heard of the agent meanwhile
+        host_ends_agent(host, minder)
+    assert minder.gone is not None
+    assert minder.gone.message == "The agent on gpu1 ended before the run did, again and again."
+
+
+@pytest.mark.parametrize("shows", ["its channel", "its words"])
+def test_an_agent_that_ends_each_night_is_started_again_each_time(
+    host: FakeHost, agent: HostAgent, monkeypatch: pytest.MonkeyPatch, shows: str
+) -> None:
+    monkeypatch.setattr(host_minder, "SETTLE_S", 0.0)
+    clock = Clock()
+    silent_s = {"its channel": math.inf, "its words": 60.0}[shows]
+    minder = HostMinder(agent, Looks(), lambda: False, clock, silent_s=lambda: silent_s)
+    for _ in range(7):
+        clock.sleep(host_minder.STEADY_S + 60.0)
+        if shows == "its channel":
+            minder._look()
+        host_ends_agent(host, minder)
+    assert minder.gone is None
+    assert host.does("run") == 1 + 7
 
 
 def test_a_login_that_was_followed_by_trouble_is_not_taken_for_a_way_home(
