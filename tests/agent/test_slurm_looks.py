@@ -192,6 +192,17 @@ def test_a_job_whose_agent_died_is_not_asked_for_for_ever(node: LoginNode) -> No
     assert not left.exists()
 
 
+@pytest.mark.parametrize("name", ["²", "٧", "7;", "7 ", ".nfs000000000000007", "7.swp", "notes"])
+def test_what_else_lies_among_the_jobs_is_passed_over(node: LoginNode, name: str) -> None:
+    node.fake.job("7", "RUNNING")
+    agent = node.agent()
+    agent.look("7")
+    (node.shared / "slurm" / "jobs" / name).touch()
+    node.clock.sleep(10.0)
+    assert node.state(agent, "7") == "RUNNING"
+    assert node.asked_for() == ["7", "7"]
+
+
 def test_a_shared_folder_that_was_removed_does_not_come_back(node: LoginNode) -> None:
     node.fake.job("7", "RUNNING")
     agent = node.agent()

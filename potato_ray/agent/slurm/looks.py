@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -194,7 +195,8 @@ def _key(job_id: str, cluster: str) -> str:
 
 
 def _is_key(name: str) -> bool:
-    return name.partition(";")[0].isdigit()
+    """Whether it is a job that an agent follows, and not what else lies in a folder on shared storage."""
+    return re.fullmatch(r"[0-9]+(;[^;]+)?", name) is not None
 
 
 def _touched_at(path: Path) -> float | None:
