@@ -74,6 +74,10 @@ def test_settings_that_change_answers_are_kept_from_the_commands(fake: FakeSlurm
         "slurm_load_jobs error: Zero Bytes were transmitted or received",
         "scontrol: error: resolve_ctls: cannot stat file /no/such: none, retrying in 1sec up to 60sec",
         "squeue: fatal: Could not establish a configuration source",
+        "squeue: error: Unable to establish control machine address",
+        "slurm_load_jobs error: Unable to establish controller machine",
+        "squeue: error: get_addr_info: getaddrinfo() failed: Name or service not known",
+        'squeue: error: slurm_set_addr: Unable to resolve "ctl"',
     ],
 )
 def test_a_slurm_that_is_away_is_known_by_its_words(fake: FakeSlurm, slurm: Slurm, err: str) -> None:
@@ -97,6 +101,20 @@ def test_a_command_that_hangs_is_killed_and_slurm_is_away(fake: FakeSlurm) -> No
     fake.answers("squeue", delay_s=60.0)
     with pytest.raises(SlurmAway, match=r"it did not answer within 0.2 s"):
         Slurm(fake.env, base={}, timeout_s=0.2).squeue("-j", "1")
+
+
+def test_a_command_that_a_signal_ended_has_said_nothing(fake: FakeSlurm, slurm: Slurm) -> None:
+    fake.answers("scancel", code=-9)
+    with pytest.raises(SlurmAway, match=r"it was ended by signal 9\."):
+        slurm.scancel("1")
+
+
+def test_of_many_words_the_first_and_the_last_are_kept() -> None:
+    lines = ["sbatch: error: first", *["sbatch: error: and so on"] * 99, "sbatch: error: at last"]
+    words = Said(1, "", "\n".join(lines)).words
+    assert (words[:6], words[-8:]) == ("first;", " at last")
+    assert " … " in words
+    assert len(words) <= commands.LONGEST_CHARS
 
 
 def test_commands_are_given_long_enough_to_tell_down_from_hung() -> None:

@@ -121,6 +121,12 @@ def test_one_that_was_not_heard_is_repeated_after_two_looks(node: LoginNode) -> 
     assert (len(node.fake.calls("sbatch")), len(node.fake.calls("squeue"))) == (2, 2)
 
 
+def test_an_sbatch_that_was_killed_may_have_been_heard(node: LoginNode) -> None:
+    node.fake.answers("sbatch", code=-9, submits=True)
+    assert node.submit().job_id == "4242"
+    assert len(node.fake.calls("sbatch")) == 1
+
+
 def test_nothing_is_submitted_while_nobody_can_look(node: LoginNode) -> None:
     node.fake.answers("sbatch", code=1, err=UNANSWERED, submits=True)
     for _ in range(3):

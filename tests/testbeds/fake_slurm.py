@@ -45,7 +45,8 @@ class FakeSlurm:
     def answers(self, name: str, **answer: Any) -> None:
         """Let the next call of a command that has no answer yet be answered like this.
 
-        `code`, `out`, `err`, `delay_s`; `submits`: sbatch takes the job all the same.
+        `code`, `out`, `err`, `delay_s`; `submits`: sbatch takes the job all the same. A code below 0 is the
+        signal that ends it.
         """
         path = self.folder / f"{name}.answers.json"
         path.write_text(json.dumps([*(_read(path) or []), answer]))
@@ -144,6 +145,8 @@ def main() -> int:
     code, out, err = _answer(name, arguments, folder)
     sys.stdout.write(out)
     sys.stderr.write(err)
+    if code < 0:
+        os.kill(os.getpid(), -code)
     return code
 
 

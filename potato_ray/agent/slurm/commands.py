@@ -24,6 +24,7 @@ TIMEOUT_S = 75.0
 LEAST_TIMEOUT_S = 20.0
 LONGEST_CHARS = 500
 """Of SLURM's words in a message."""
+_HEAD_CHARS, _CUT = 200, " … "
 NEEDED = ("sbatch", "squeue", "scancel")
 """scontrol is asked where there is one."""
 UNKNOWN_JOB = "Invalid job id specified"
@@ -38,7 +39,9 @@ _AWAY = re.compile(
     "|".join(
         (
             "Unable to contact slurm controller",
-            "Unable to establish controller machine",
+            "Unable to establish control(ler)? machine",
+            "getaddrinfo",
+            "Unable to resolve",
             "Socket timed out",
             "Zero Bytes were transmitted or received",
             "If munged is up",
@@ -74,9 +77,13 @@ class Said(NamedTuple):
 
     @property
     def words(self) -> str:
-        """What it complained of, without the commands' prefixes."""
+        """What it complained of, without the commands' prefixes; of many words the first and the last."""
         lines = (line.strip() for line in _PREFIX.sub("", self.err.strip() or self.out.strip()).splitlines())
-        return "; ".join(line for line in lines if line)[:LONGEST_CHARS]
+        words = "; ".join(line for line in lines if line)
+        if len(words) <= LONGEST_CHARS:
+            return words
+        # The reason comes last, behind what was tried before.
+        return words[:_HEAD_CHARS] + _CUT + words[_HEAD_CHARS + len(_CUT) - LONGEST_CHARS :]
 
 
 class SlurmAway(AgentError):
@@ -171,6 +178,8 @@ class Slurm:
     ) -> Said:
         command = [self.find(name), *(["-M", cluster] if cluster else []), *arguments]
         said = self._answer(name, command, folder)
+        if said.code < 0:
+            raise self._away(name, f"it was ended by signal {-said.code}")
         if said.code != 0 and _AWAY.search(said.err):
             raise self._away(name, said.words)
         return said
