@@ -12,7 +12,7 @@ from fake_slurm import DOWN, FakeSlurm
 
 from potato_ray.agent.file_lock import FileLock
 from potato_ray.agent.slurm.commands import Slurm, SlurmAway
-from potato_ray.agent.slurm.looks import AT_ONCE, Looks, _batches
+from potato_ray.agent.slurm.looks import Looks
 from potato_ray.agent.slurm.states import NOT_SEEN
 
 
@@ -129,6 +129,7 @@ def test_being_away_shows_no_absence(node: LoginNode) -> None:
         node.fake.answers("squeue", code=1, err=f"slurm_load_jobs error: {words}\n")
         with pytest.raises(SlurmAway):
             agent.look("7")
+    node.fake.job("7")
     node.clock.sleep(10.0)
     assert node.state(agent, "7") == "RUNNING"
 
@@ -146,7 +147,7 @@ def test_while_another_agent_asks_the_last_look_stands(node: LoginNode) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", ["", "{}", "[]", '{"v": 1, "at": "x"}', '{"v": 9}', '{"v": 1, "at": 1e18}']
+    "content", ["", "{}", "[]", '{"v": 2, "at": "x"}', '{"v": 9}', '{"v": 2, "at": 1e18}']
 )
 def test_a_cache_that_cannot_be_read_is_written_anew(node: LoginNode, content: str) -> None:
     node.fake.job("7", "RUNNING")
@@ -225,6 +226,27 @@ def test_each_cluster_is_asked_for_its_own_jobs(node: LoginNode) -> None:
     assert asked == [(["-h", "-t"], "7"), (["-M", "far"], "8,9")]
 
 
-def test_many_jobs_are_asked_for_in_several_commands() -> None:
-    batches = list(_batches([str(number) for number in range(2 * AT_ONCE + 1)]))
-    assert [len(ids) for _, ids in batches] == [AT_ONCE, AT_ONCE, 1]
+def test_a_cluster_that_is_away_hides_no_job_of_another_one(node: LoginNode) -> None:
+    near, far = node.agent(), node.agent()
+    node.fake.job("7", "PENDING")
+    near.look("7")
+    assert far.look("8;far") == NOT_SEEN
+    node.clock.sleep(10.0)
+    node.fake.answers("squeue", out="7|RUNNING|None|n1\n")
+    node.fake.answers("squeue", code=1, err=f"slurm_load_jobs error: {DOWN}\n")
+    assert node.state(near, "7") == "RUNNING"
+    with pytest.raises(SlurmAway, match="squeue on login1"):
+        far.look("8;far")
+    assert node.state(node.agent(), "7") == "RUNNING"
+    assert len(node.asked_for()) == 3
+
+
+def test_many_jobs_are_asked_for_in_several_commands(
+    node: LoginNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("potato_ray.agent.slurm.looks.AT_ONCE", 2)
+    for key in "12345":
+        node.agent().look(key)
+    node.clock.sleep(10.0)
+    node.agent().look("1")
+    assert node.asked_for() == ["1", "1,2", "3,4", "5"]

@@ -1,6 +1,6 @@
 """How SLURM's jobs stand: one squeue an interval for all jobs of a backend, however many agents follow them.
 
-<shared>/slurm/looks.json   the last look: when, at which jobs, what squeue said, or that SLURM was away
+<shared>/slurm/looks.json   the last look: when, at which jobs, what squeue said, which clusters were away
 <shared>/slurm/looks.lock   held by the agent that asks
 <shared>/slurm/jobs/<job>   an empty file for each job that somebody follows, touched as long as that is so
 """
@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Callable, Iterator
+from typing import Any, Callable
 
 from potato_ray.agent.file_lock import FileLock
 from potato_ray.agent.slurm.commands import Slurm, SlurmAway
 from potato_ray.agent.slurm.states import NOT_SEEN, JobState
 from potato_ray.job.folder import read_json, write_json
 
-VERSION = 1
+VERSION = 2
 AT_ONCE = 500
 """The most jobs in one command."""
 FORGOTTEN_AFTER = 12
@@ -37,13 +37,13 @@ _SAID = ("message", "code", "evidence", "next_step")
 class Look:
     """What one look saw. `at`: epoch seconds UTC, `absent`: how often on end a job was not there.
 
-    `away`: the words of a SLURM that was not reached; what was seen before stands then.
+    `away`: the words of a cluster that was not reached, by its name; what was seen of it before stands then.
     """
 
     at: float = 0.0
     states: dict[str, JobState] = field(default_factory=dict)
     absent: dict[str, int] = field(default_factory=dict)
-    away: dict[str, str] | None = None
+    away: dict[str, dict[str, str]] = field(default_factory=dict)
 
     @classmethod
     def from_json(cls, body: Any) -> Look:
@@ -55,7 +55,7 @@ class Look:
             for key, (state, reason, nodes, at) in body["states"].items()
         }
         absent = {key: int(n) for key, n in body["absent"].items()}
-        away = {name: str(body["away"][name]) for name in _SAID} if body["away"] is not None else None
+        away = {cluster: {name: str(said[name]) for name in _SAID} for cluster, said in body["away"].items()}
         return cls(float(body["at"]), states, absent, away)
 
     def as_json(self) -> dict[str, Any]:
@@ -63,9 +63,10 @@ class Look:
         return {"v": VERSION, "at": self.at, "states": states, "absent": self.absent, "away": self.away}
 
     def of(self, key: str) -> JobState | None:
-        """Raises SlurmAway when this look reached no SLURM."""
-        if self.away is not None:
-            raise SlurmAway(**self.away)
+        """Raises SlurmAway when this look did not reach the job's cluster."""
+        said = self.away.get(_cluster_of(key))
+        if said is not None:
+            raise SlurmAway(**said)
         if self.absent.get(key, 0) >= ABSENT_LOOKS:
             return None
         return self.states.get(key, NOT_SEEN)
@@ -149,18 +150,30 @@ class Looks:
             pass  # a full disk: this agent knows, and the others ask for themselves
 
     def _asked(self, before: Look) -> Look:
-        keys = self._followed()
-        states: dict[str, JobState] = {}
-        try:
-            for cluster, ids in _batches(keys):
-                found = self._slurm.jobs("-j", ",".join(ids), at=self._clock(), cluster=cluster)
-                states.update({_key(job_id, cluster): state for job_id, state in found.items()})
-        except SlurmAway as away:
-            said = {name: str(getattr(away, name)) for name in _SAID}
-            return Look(self._clock(), before.states, before.absent, said)
-        absent = {key: before.absent.get(key, 0) + 1 for key in keys if key not in states}
-        kept = {key: before.states[key] for key in absent if key in before.states}
-        return Look(self._clock(), {**kept, **states}, absent)
+        asked = Look()
+        for cluster, group in groupby(self._followed(), key=_cluster_of):
+            keys = list(group)
+            asked.states.update({key: before.states[key] for key in keys if key in before.states})
+            absent = {key: before.absent.get(key, 0) for key in keys}
+            try:
+                found = self._found(cluster, keys)
+            except SlurmAway as away:
+                # Those of other clusters have nothing to do with it.
+                asked.away[cluster] = {name: str(getattr(away, name)) for name in _SAID}
+                asked.absent.update(absent)
+                continue
+            asked.states.update(found)
+            asked.absent.update({key: n + 1 for key, n in absent.items() if key not in found})
+        return replace(asked, at=self._clock())
+
+    def _found(self, cluster: str, keys: list[str]) -> dict[str, JobState]:
+        """Those of one cluster that it knows. Raises SlurmAway."""
+        ids = [key.partition(";")[0] for key in keys]
+        found: dict[str, JobState] = {}
+        for start in range(0, len(ids), AT_ONCE):
+            some = ",".join(ids[start : start + AT_ONCE])
+            found.update(self._slurm.jobs("-j", some, at=self._clock(), cluster=cluster))
+        return {_key(job_id, cluster): state for job_id, state in found.items()}
 
     def _followed(self) -> list[str]:
         """The jobs that agents follow; of those that they left without a word, the files are removed."""
@@ -177,17 +190,12 @@ class Looks:
         return sorted(followed, key=_cluster_first)
 
 
-def _batches(keys: list[str]) -> Iterator[tuple[str, list[str]]]:
-    """(cluster, ids) for each command."""
-    for cluster, group in groupby(keys, key=lambda key: key.partition(";")[2]):
-        ids = [key.partition(";")[0] for key in group]
-        for start in range(0, len(ids), AT_ONCE):
-            yield cluster, ids[start : start + AT_ONCE]
+def _cluster_of(key: str) -> str:
+    return key.partition(";")[2]
 
 
 def _cluster_first(key: str) -> tuple[str, int]:
-    job_id, _, cluster = key.partition(";")
-    return cluster, int(job_id)
+    return _cluster_of(key), int(key.partition(";")[0])
 
 
 def _key(job_id: str, cluster: str) -> str:
