@@ -92,6 +92,13 @@ def test_a_job_that_is_unknown_is_no_sign_that_slurm_is_away(fake: FakeSlurm, sl
     assert slurm.show_job("1") == ""
 
 
+@pytest.mark.parametrize("err", ["slurm_load_jobs error: Invalid argument\n", ""])
+def test_a_job_is_not_forgotten_because_scontrol_failed(fake: FakeSlurm, slurm: Slurm, err: str) -> None:
+    fake.answers("scontrol", code=1, err=err)
+    with pytest.raises(SlurmAway, match="SLURM does not answer scontrol on login1"):
+        slurm.show_job("1")
+
+
 def test_words_of_a_command_that_succeeded_are_no_sign_either(fake: FakeSlurm, slurm: Slurm) -> None:
     fake.answers("squeue", out="1|RUNNING|None|n1\n", err=f"squeue: error: {DOWN}, trying the backup\n")
     assert slurm.squeue("-j", "1").code == 0

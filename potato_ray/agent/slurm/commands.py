@@ -161,17 +161,21 @@ class Slurm:
             return parse(said.out, at)
         if UNKNOWN_JOB in said.err:
             return {}
-        raise self._away("squeue", said.words or f"it ended with code {said.code}")
+        raise self._failed("squeue", said)
 
     def show_job(self, job_id: str, cluster: str = "") -> str:
         """`scontrol show job` of a job in one line; "" where there is no scontrol or SLURM has forgotten it.
 
-        Raises SlurmAway.
+        Raises SlurmAway, also for words that are not understood.
         """
         if not self.has("scontrol"):
             return ""
         said = self.scontrol("show", "job", "-o", job_id, cluster=cluster)
-        return said.out.strip() if said.code == 0 else ""
+        if said.code == 0:
+            return said.out.strip()
+        if UNKNOWN_JOB in said.err:
+            return ""
+        raise self._failed("scontrol", said)
 
     def _run(
         self, name: str, arguments: tuple[str, ...], cluster: str = "", folder: Path | None = None
@@ -203,6 +207,9 @@ class Slurm:
             _abandon(process)
             raise self._away(name, f"it did not answer within {self.timeout_s:g} s") from None
         return Said(process.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"))
+
+    def _failed(self, name: str, said: Said) -> SlurmAway:
+        return self._away(name, said.words or f"it ended with code {said.code}")
 
     def _away(self, name: str, words: str) -> SlurmAway:
         return SlurmAway(
