@@ -60,6 +60,12 @@ def test_a_job_that_has_ended_is_asked_about_once(asker: Asker) -> None:
     assert asker.asked_at == [0.0]
 
 
+def test_slurm_is_asked_less_and_less_often_until_the_time_is_over(asker: Asker) -> None:
+    asker.fake.shows(ENDING)
+    assert asker.answer() == ENDING
+    assert asker.asked_at == [0.0, 1.0, 3.0, 7.0, 15.0, 23.0, 30.0]
+
+
 def test_nobody_waits_for_an_answer_that_is_no_longer_wanted(asker: Asker) -> None:
     asker.fake.shows(ENDING)
     asker.clock.after(4.0, lambda: setattr(asker, "is_unwanted", True))

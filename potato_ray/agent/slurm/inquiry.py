@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain, repeat
 from typing import Callable
 
 from potato_ray.agent.errors import AgentError
@@ -11,7 +12,9 @@ from potato_ray.agent.slurm.states import FINAL
 from potato_ray.agent.slurm.submission import Submission
 from potato_ray.agent.slurm.watch import WAITING, Tell
 
-ASK_EVERY_S = 1.0
+PAUSES_S = (1.0, 2.0, 4.0, 8.0)
+"""Between two questions; the last one again and again. Many jobs may end at once."""
+HEED_EVERY_S = 1.0
 
 
 class Inquiry:
@@ -35,13 +38,23 @@ class Inquiry:
         if _says_how(self._before_end):
             return self._before_end
         deadline = self._clock() + within_s
+        pauses_s = chain(PAUSES_S, repeat(PAUSES_S[-1]))
         while True:
             shown = self._ask(submission)
             if shown is not None and (not shown or _says_how(shown)):
                 return shown
-            if self._clock() >= deadline or is_unwanted():
+            now = self._clock()
+            if now >= deadline or not self._pause(min(now + next(pauses_s), deadline), is_unwanted):
                 return shown or ""
-            self._sleep(ASK_EVERY_S)
+
+    def _pause(self, until: float, is_unwanted: Callable[[], bool]) -> bool:
+        """False as soon as the answer is not wanted any more."""
+        while not is_unwanted():
+            left_s = until - self._clock()
+            if left_s <= 0:
+                return True
+            self._sleep(min(HEED_EVERY_S, left_s))
+        return False
 
     def _ask(self, submission: Submission) -> str | None:
         """ "" where SLURM does not know the job any more, None where it is away."""
