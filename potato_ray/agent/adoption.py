@@ -10,11 +10,16 @@ from potato_ray.agent.voice import Voice
 from potato_ray.job.folder import JobFolder
 from potato_ray.job.follow import ALIVE, Follower
 
+_OF_SLURM = (
+    "its worker is a job of SLURM. To take it up, start an agent in this folder with --slurm-config as before"
+)
 
-def held_jobs(jobs: Path, server: str, backend: str, voice: Voice) -> list[HeldJob]:
+
+def held_jobs(jobs: Path, server: str, backend: str, voice: Voice, *, submits: bool = False) -> list[HeldJob]:
     """The jobs in hand for this backend of this server, those that run first. Never fails.
 
-    What is left of others is cleared up; what is not ours, or torn, is named and left.
+    What is left of others is cleared up; what is not ours, or torn, is named and left. So are jobs of SLURM,
+    unless the agent `submits` its jobs there.
     """
     found: list[HeldJob] = []
     for path in sorted(jobs.iterdir()):
@@ -25,10 +30,12 @@ def held_jobs(jobs: Path, server: str, backend: str, voice: Voice) -> list[HeldJ
             continue
         if held is None:
             continue
-        if (held.server, held.backend) == (server, backend):
-            found.append(held)
-        else:
+        if (held.server, held.backend) != (server, backend):
             voice.say(f"{path} is left as it is: {_of_another(held, server)}")
+        elif held.folder.submission.exists() and not submits:
+            voice.say(f"{path} is left as it is: {_OF_SLURM}")
+        else:
+            found.append(held)
     return sorted(found, key=lambda held: not _runs(path=held.folder.path))
 
 

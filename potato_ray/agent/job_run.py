@@ -67,7 +67,9 @@ class JobRun:
         self._grace_s = held.job.grace_s
 
     def _place(self) -> Workplace:
-        if self.settings.slurm is None:
+        # One that an agent before this one has begun here goes on here.
+        is_here = self.folder.process.exists() and not self.folder.submission.exists()
+        if self.settings.slurm is None or is_here:
             return OwnMachine(self.held, self.settings, self.voice)
         # Imported by those alone that submit: an agent starts quickly.
         from potato_ray.agent.slurm.place import SlurmPlace
@@ -161,7 +163,7 @@ class JobRun:
             self.voice.say("the worker runs")
         with LeaseKeeper(Follower(self.folder), self.timing.lease_every_s):
             self._watch()
-        if not self._has_ended():
+        if not self._has_ended() or self.place.may_go_on:
             self.place.end()
         self._hear_place()
         self.relay.alive = False
@@ -219,10 +221,17 @@ class JobRun:
     def _end_worker(self) -> None:
         """After trouble of our own: a worker that runs all the same is ended."""
         try:
-            if self.place.state() == ALIVE:
+            state = self.place.state()
+            if state == ALIVE:
                 self._follow()
+            if state in (ALIVE, ENDED):
+                return
         except Exception as error:  # noqa: BLE001 - what can be told is told all the same
             self.voice.say(f"the job's folder cannot be read: {error}")
+        try:
+            self.place.end()  # one that waits for its turn, or that cannot be followed
+        except Exception as error:  # noqa: BLE001
+            self.voice.say(f"what there may be of the job could not be ended: {error}")
 
     def _met(self, error: Exception) -> Failure:
         """What the server is told of trouble that the agent itself has met."""
@@ -256,7 +265,7 @@ class JobRun:
             return False  # empty, for want of space
 
     def _clear_up(self, end: str) -> None:
-        if end == LEFT:
+        if end == LEFT or self.place.may_go_on:
             return
         try:
             if end == DROPPED and self._is_worthless() and not self.settings.keep:

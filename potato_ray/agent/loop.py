@@ -56,7 +56,13 @@ class Agent:
         With `once`, until one job was claimed and is done with, or one that was taken up has been told.
         """
         done = 0
-        for held in held_jobs(self.workdir.jobs, self.settings.server, self.settings.backend, self.voice):
+        for held in held_jobs(
+            self.workdir.jobs,
+            self.settings.server,
+            self.settings.backend,
+            self.voice,
+            submits=self.settings.slurm is not None,
+        ):
             if self.stop.finish:
                 self.voice.say(f"job {held.job.run_id} of the agent before this one is left to the next one")
                 continue

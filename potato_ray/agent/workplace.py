@@ -22,6 +22,8 @@ class Workplace(ABC):
     """The interpreter of the worker."""
     after_grace_s: float
     """How long a worker may go on beyond its grace, until it is left to `end`."""
+    may_go_on = False
+    """Whether `end` came to nothing, so that who clears up later has to know of the job."""
 
     @abstractmethod
     def has_started(self) -> bool:

@@ -51,7 +51,9 @@ def _elsewhere(note: AgentNote | None) -> str:
 
 def _cancel(folder: RunFolder, request: Mapping[str, Any]) -> str:
     """Cancel the run's SLURM job, where there may be one that goes on; what keeps that from being done."""
-    if folder.job.exit.exists() or not (folder.job.path / "slurm.json").exists():
+    # An exit that no launcher has written was written by an agent, whose cancel SLURM may not have taken.
+    has_ended = folder.job.exit.exists() and folder.job.process.exists()
+    if has_ended or not folder.job.submission.exists():
         return ""
     # Imported by those alone whose workers SLURM runs.
     from potato_ray.agent.slurm.cancelling import cancel_by_name

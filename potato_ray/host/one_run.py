@@ -64,7 +64,10 @@ class OneRun:
     def _found(self) -> HeldJob | None:
         """The run in the hands of an agent before this one, under the lease that is valid now."""
         settings = self._settings
-        for held in held_jobs(self._workdir.jobs, settings.server, settings.backend, self._voice):
+        submits = settings.slurm is not None
+        for held in held_jobs(
+            self._workdir.jobs, settings.server, settings.backend, self._voice, submits=submits
+        ):
             if held.job.name == self._name:
                 held.lease = self._workdir.lease
                 self._voice.say("the job of the agent before this one is taken up")

@@ -139,6 +139,11 @@ class JobFolder:
         return self.path / "cancel.json"
 
     @property
+    def submission(self) -> Path:
+        """The SLURM job that is the job's worker, where an agent has submitted it: see agent.slurm."""
+        return self.path / "slurm.json"
+
+    @property
     def stopping(self) -> Path:
         return self.path / "stopping.json"
 

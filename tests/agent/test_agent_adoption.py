@@ -13,6 +13,7 @@ import pytest
 from agent_at_work import AgentAtWork, AgentToKill, offer
 from protocol_server import HANG, LOST, ProtocolServer
 
+from potato_ray.agent.slurm.keys import SlurmKeys
 from potato_ray.job.folder import JobFolder, write_json
 from potato_ray.job.processes import is_alive
 
@@ -197,6 +198,32 @@ def test_a_living_worker_of_another_backend_is_said_with_how_to_take_it_up(
     agent.wait_for(lambda: "left as it is" in agent.said.getvalue())
     assert "its worker runs, and ends by itself after 30 s" in agent.said.getvalue()
     assert "To take it up, start an agent in this folder with --backend far" in agent.said.getvalue()
+
+
+def test_a_job_of_slurm_is_left_to_an_agent_that_submits(
+    server: ProtocolServer, work: Work, tmp_path: Path
+) -> None:
+    path = held(tmp_path, server=server.url)
+    write_json(path / "slurm.json", {"name": "potato-run-1.1-0a1b2c3d", "job_id": "4242"})
+    agent = work()
+    agent.wait_for(lambda: "waiting" in agent.said.getvalue())
+    assert "start an agent in this folder with --slurm-config" in agent.said.getvalue()
+    assert (path / "held.json").exists()
+
+
+def test_a_worker_beside_an_agent_is_followed_there_also_by_one_that_submits(
+    server: ProtocolServer, work: Work, doomed: Start, tmp_path: Path
+) -> None:
+    told = offer(server, tmp_path, "wait")
+    first = doomed()
+    server.wait_for(lambda: len(told.events) >= 5)
+    first.kill()
+    agent = work(slurm=SlurmKeys(env={"PATH": "/nowhere"}))
+    server.wait_for(lambda: "is taken up" in agent.said.getvalue())
+    (agent.folder().path / "go").touch()
+    agent.join()
+    assert told.result is not None
+    assert told.result["exit"]["code"] == 0
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"v": 1}', '{"v": 2}', "\x00"])

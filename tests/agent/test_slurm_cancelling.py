@@ -42,6 +42,53 @@ def test_a_job_that_runs_is_told_first_and_cancelled_after_its_grace(node: Slurm
     assert node.orders == [["--full", "--signal=TERM", ID], [ID]]
 
 
+def test_a_worker_that_began_since_the_last_look_has_its_grace_too(node: SlurmScene) -> None:
+    place = node.submitted("PENDING", "Priority")
+    node.begins()
+    place.cancel("cancelled", 20.0)
+    node.turn(place)
+    assert node.orders == [["--full", "--signal=TERM", ID]]
+
+
+def test_a_job_that_has_ended_meanwhile_is_no_refusal(node: SlurmScene) -> None:
+    node.begins()
+    place = node.submitted("RUNNING", nodes="n1")
+    place.cancel("cancelled", 20.0)
+    for words in ("Invalid job id specified", "Job/step already completing or completed"):
+        node.fake.answers("scancel", code=1, err=f"scancel: error: Kill job error on job id {ID}: {words}\n")
+        node.turn(place)
+    assert not [line for line in node.lines if "not cancelled" in line]
+
+
+def test_without_a_folder_to_share_a_job_is_followed_and_cancelled_all_the_same(
+    node: SlurmScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError("Disk quota exceeded")
+
+    place = node.submitted("PENDING")
+    monkeypatch.setattr("potato_ray.agent.slurm.looks.Looks.look", full)
+    place.cancel("cancelled", 20.0)
+    node.turn(place)
+    assert node.orders == [[ID]]
+    assert node.turn(place, "CANCELLED") == GONE
+    assert len([line for line in node.lines if "Disk quota exceeded" in line]) == 1
+
+
+def test_trouble_that_nobody_thought_of_does_not_end_the_watch(
+    node: SlurmScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise KeyError("odd")
+
+    place = node.submitted("PENDING")
+    with monkeypatch.context() as patch:
+        patch.setattr("potato_ray.agent.slurm.looks.Looks.look", broken)
+        node.turn(place)
+    assert "cannot be looked at: KeyError('odd')" in node.lines[-1]
+    assert node.turn(place, "CANCELLED") == GONE
+
+
 def test_the_request_lies_in_the_folder_before_slurm_sends_a_signal(node: SlurmScene) -> None:
     node.begins()
     place = node.submitted("RUNNING", nodes="n1")
@@ -55,7 +102,7 @@ def test_a_cancel_is_tried_again_while_slurm_is_away(node: SlurmScene) -> None:
     place.cancel("cancelled", 20.0)
     node.fake.answers("squeue", code=1, err=AWAY)
     node.fake.answers("scancel", code=8, err=f"scancel: error: Kill job error on job id {ID}: {DOWN}\n")
-    for n_orders in (0, 1, 2):
+    for n_orders in (1, 2):
         node.turn(place)
         assert len(node.orders) == n_orders
     assert node.orders == [[ID], [ID]]

@@ -144,18 +144,64 @@ def test_a_submission_that_is_broken_off_is_cancelled_by_its_name(node: SlurmSce
         place.start(CODE)
     place.end()
     [job] = node.fake.jobs().values()
-    assert node.orders == [[f"--name={job['name']}"]]
+    # A controller that hung may take sbatch's words after the first.
+    assert node.orders == [[f"--name={job['name']}"]] * 2
+    assert not place.may_go_on
 
 
-def test_an_sbatch_that_answers_after_that_has_its_job_cancelled(
+def test_an_sbatch_that_was_let_go_of_is_waited_for_before_its_job_is_cancelled(
+    node: SlurmScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("potato_ray.agent.apart.PART_S", 0.0)
+    node.fake.answers("sbatch", delay_s=1.0, out=f"{ID}\n", submits="late")
+    node.is_unwanted = True
+    place = node.place()
+    with pytest.raises(Interrupted):
+        place.start(CODE)
+    place.end()
+    [job] = node.fake.jobs().values()
+    assert node.orders == [[f"--name={job['name']}"]] * 2
+
+
+def test_an_sbatch_that_answers_just_in_time_has_a_job_to_be_followed(
     node: SlurmScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("potato_ray.agent.apart.PART_S", 10.0)
     node.fake.answers("sbatch", delay_s=0.3, out=f"{ID}\n", submits=True)
     node.is_unwanted = True
-    node.place().start(CODE)
-    [job] = node.fake.jobs().values()
-    assert node.orders == [[f"--name={job['name']}"]]
+    place = node.place()
+    place.start(CODE)
+    assert place.has_started()
+
+
+def test_a_slurm_that_is_away_is_asked_again_to_cancel_what_was_broken_off(node: SlurmScene) -> None:
+    node.fake.answers("sbatch", code=1, err=f"sbatch: error: {DOWN}\n", submits=True)
+    node.is_unwanted = True
+    place = node.place()
+    with pytest.raises(Interrupted):
+        place.start(CODE)
+    for _ in range(3):
+        node.fake.answers("scancel", code=8, err=f"scancel: error: {DOWN}\n")
+    place.end()
+    assert len(node.orders) == 5
+    assert not place.may_go_on
+    assert len([line for line in node.lines if "SLURM has not taken the cancel" in line]) == 1
+
+
+def test_a_cancel_that_slurm_never_took_is_no_end_of_the_job(node: SlurmScene) -> None:
+    place = node.submitted("PENDING")
+    place.cancel("cancelled", 20.0)
+    node.fake.answers("scancel", code=8, err=f"scancel: error: {DOWN}\n")
+    place.end()
+    assert place.may_go_on
+    end = node.folder.read_exit()
+    assert end is not None
+    assert "SLURM has not taken that yet" in end.detail
+    # The agent after this one knows it by the folder.
+    after = node.place()
+    assert after.may_go_on
+    after.end()
+    assert not after.may_go_on
 
 
 def test_a_job_whose_id_cannot_be_noted_is_cancelled(
@@ -168,8 +214,10 @@ def test_a_job_whose_id_cannot_be_noted_is_cancelled(
 
     write = Submission.write
     monkeypatch.setattr(Submission, "write", full)
+    place = node.place()
     with pytest.raises(OSError, match="no space"):
-        node.place().start(CODE)
+        place.start(CODE)
+    place.end()
     [job] = node.fake.jobs().values()
     assert node.orders == [[f"--name={job['name']}"]]
 

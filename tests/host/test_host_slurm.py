@@ -82,8 +82,16 @@ def test_a_job_whose_id_nobody_noted_is_cancelled_on_its_own_cluster(
 def test_a_job_that_has_ended_is_not_cancelled(one_host: Host, slurm: FakeSlurm) -> None:
     left_behind(one_host)
     (one_host.job / "exit.json").write_text(json.dumps(vars(Exit(0, None))))
+    (one_host.job / "process.json").write_text("{}")
     assert one_host.request("clear_up", env=slurm.env)["cleared"] == NOTHING
     assert slurm.calls("scancel") == []
+
+
+def test_an_end_that_no_launcher_has_told_is_none_of_the_job(one_host: Host, slurm: FakeSlurm) -> None:
+    made = left_behind(one_host)
+    (one_host.job / "exit.json").write_text(json.dumps(vars(Exit(4, None, "cancelled"))))
+    assert one_host.request("clear_up", env=slurm.env)["cleared"] == NOTHING
+    assert slurm.arguments("scancel") == [[f"--name={made.name}"]]
 
 
 def test_a_run_that_was_none_of_slurms_needs_none_of_its_commands(one_host: Host) -> None:

@@ -45,8 +45,8 @@ class FakeSlurm:
     def answers(self, name: str, **answer: Any) -> None:
         """Let the next call of a command that has no answer yet be answered like this.
 
-        `code`, `out`, `err`, `delay_s`; `submits`: sbatch takes the job all the same. A code below 0 is the
-        signal that ends it.
+        `code`, `out`, `err`, `delay_s`; `submits`: sbatch takes the job all the same, with "late" after its
+        delay. A code below 0 is the signal that ends it.
         """
         path = self.folder / f"{name}.answers.json"
         path.write_text(json.dumps([*(_read(path) or []), answer]))
@@ -84,9 +84,12 @@ def _answer(name: str, arguments: list[str], folder: Path) -> tuple[int, str, st
         return _usual(name, arguments, folder)
     answer = queued.pop(0)
     _write(path, queued)
-    if answer.get("submits"):
+    submits = answer.get("submits")
+    if submits and submits != "late":
         _submit(arguments, folder)
     time.sleep(answer.get("delay_s", 0.0))
+    if submits == "late":
+        _submit(arguments, folder)
     return answer.get("code", 0), answer.get("out", ""), answer.get("err", "")
 
 

@@ -30,6 +30,8 @@ AFTER_GRACE_S = 900.0
 """How long a SLURM that is away is waited for until it takes a cancel."""
 LIST_EVERY_S = 1.0
 """A job's folder; that costs a file server something."""
+AGAIN_S = 10.0
+"""Between two cancels of a job whose submission was broken off."""
 SETTLE_S = 30.0
 """How much later than the end of its job exit.json may be seen: a network file system keeps what it knew."""
 
@@ -65,14 +67,21 @@ class SlurmPlace(Workplace):
         self._settle_s = settle_s
         self._clock = clock
         self._follow = follow
+        self._sleep = sleep
         self._slurm = Slurm(keys.env, host=settings.host)
         self._inquiry = Inquiry(self._slurm, tell, clock, sleep)
         self._submission = Submission.read(held.folder.path)
+        # An end that an agent has written says nothing of SLURM: see `end`.
+        was_told = held.folder.exit.exists() and not held.folder.process.exists()
+        self.may_go_on = was_told and self._submission is not None
         self._watch: JobWatch | None = None
         self._follower = Follower(held.folder)
         self._has_run = False
         self._over_since: float | None = None
         self._cancelled = False
+        self._submitting: threading.Event | None = None
+        self._broken_off = False
+        self._problem = ""
         self._listed_at = float("-inf")
 
     def has_started(self) -> bool:
@@ -85,6 +94,7 @@ class SlurmPlace(Workplace):
         """Submit it. Raises NotLaunched, Interrupted, AgentError, OSError."""
         self._tell.step("submitting the job to SLURM")
         stop = threading.Event()
+        self._submitting = threading.Event()
 
         def script(name: str) -> str:
             return job_script(self._keys, name, self._folder.path.resolve(), code, self._settings.python)
@@ -96,23 +106,21 @@ class SlurmPlace(Workplace):
                 self._settings.timing.look_every_s,
                 stop.set,
             )
-        except Interrupted:
-            self._submission = Submission.read(self._folder.path)  # what was begun has a name, for `end`
-            raise
-        except OSError:
-            # Perhaps it was the note of the id that could not be written, and the job is there.
+        except BaseException as failure:
+            # What was begun has a name, for `end`; perhaps it was but its note that could not be written.
+            self._broken_off = isinstance(failure, Interrupted)
             self._submission = Submission.read(self._folder.path)
-            self.end()
             raise
         flags = " ".join([*self._keys.flags(), *self._keys.sbatch_args])
         self._tell.log(f"Submitted SLURM job {self._submission.job_id}: {flags or 'no flags of its own'}")
         self._tell.step(f"waiting for SLURM job {self._submission.job_id}: submitted")
 
     def _submit(self, script: Callable[[str], str], stop: threading.Event) -> Submission:
-        submission = submit(self._slurm, self._folder.path, self._held.job.name, script, stop)
-        if stop.is_set():
-            self._scancel(submission)  # an sbatch that was let go of may come back after `end`
-        return submission
+        assert self._submitting is not None  # noqa: S101 - for the type checker; see start
+        try:
+            return submit(self._slurm, self._folder.path, self._held.job.name, script, stop)
+        finally:
+            self._submitting.set()
 
     def state(self) -> str:
         if self._exit_is_there():
@@ -142,24 +150,46 @@ class SlurmPlace(Workplace):
 
     def end(self) -> None:
         """Cancel by the job's name, which also finds one whose submission was broken off."""
-        submission = self._submission
+        submission, problem = self._submission, ""
         if submission is not None:
             if submission.job_id and not self._was_asked:
                 self._inquiry.before_it_is_ended(submission)
-            self._scancel(submission)
+            problem = self._end_broken_off() if self._broken_off else cancel_by_name(self._slurm, submission)
+            if problem:
+                job = submission.job_id or submission.name
+                self._tell.log(f"SLURM job {job} was not cancelled: {problem}", "warning")
+        self.may_go_on = bool(problem)
         if self._was_asked and not self._folder.process.exists() and not self._folder.exit.exists():
-            now = time.time()
-            said = "It was cancelled before SLURM started it."
-            try:
-                self._folder.write_exit(Exit(EXIT_CANCELLED, None, "cancelled", 0.0, now, now, said))
-            except OSError as failure:
-                self._tell.log(f"The end of the job could not be written: {failure}", "warning")
+            self._write_cancelled()
 
-    def _scancel(self, submission: Submission) -> None:
-        problem = cancel_by_name(self._slurm, submission)
-        if problem:
-            job = submission.job_id or submission.name
-            self._tell.log(f"SLURM job {job} was not cancelled: {problem}", "warning")
+    def _end_broken_off(self) -> str:
+        """Cancel what an sbatch that was let go of may have submitted, or may still; what has kept from it.
+
+        A controller that hung takes sbatch's words and scancel's when it wakes: the second is said twice.
+        """
+        if self._submitting is not None:
+            self._submitting.wait(self._slurm.timeout_s)
+        ends_at, taken = self._clock() + self.after_grace_s, 0
+        while True:
+            submission = Submission.read(self._folder.path)
+            problem = cancel_by_name(self._slurm, submission) if submission is not None else ""
+            taken += 1 if not problem else 0
+            if taken == 2 or self._clock() >= ends_at:
+                return problem
+            if problem and problem != self._problem:
+                self._problem = problem
+                self._tell.log(f"SLURM has not taken the cancel, it is tried again: {problem}", "warning")
+            self._sleep(AGAIN_S)
+
+    def _write_cancelled(self) -> None:
+        now = time.time()
+        said = "It was cancelled before SLURM started it."
+        if self.may_go_on:
+            said = "It was cancelled before its worker began; SLURM has not taken that yet."
+        try:
+            self._folder.write_exit(Exit(EXIT_CANCELLED, None, "cancelled", 0.0, now, now, said))
+        except OSError as failure:
+            self._tell.log(f"The end of the job could not be written: {failure}", "warning")
 
     def failure(self) -> Failure | None:
         submission, end = self._submission, self._end()

@@ -7,6 +7,7 @@ SLURM's commands may take a minute each; who asks `seen` never waits for one.
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from types import TracebackType
@@ -25,6 +26,10 @@ WAITING = frozenset(
     "PENDING CONFIGURING REQUEUED REQUEUE_HOLD REQUEUE_FED SPECIAL_EXIT RESV_DEL_HOLD".split()  # noqa: SIM905
 )
 """States of a job that has no node yet."""
+ABSENT_LOOKS = 2
+"""As Looks has it, for one that asks alone."""
+_OVER = re.compile(r"Invalid job id specified|already complet", re.IGNORECASE)
+"""What scancel says of a job that has ended since the look."""
 
 
 class Tell(Protocol):
@@ -69,6 +74,9 @@ class JobWatch:
         self._next_order_at = float("-inf")
         self._refused = ""
         self._warned = ""
+        self._asked_alone_at = float("-inf")
+        self._absent = 0
+        self._unshared = ""
         self._awake = threading.Event()
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"SLURM job {submission.job_id}", daemon=True)
@@ -77,8 +85,8 @@ class JobWatch:
     def start(self) -> None:
         """Begin, unless that was done."""
         if not self._started:
-            self._started = True
             self._thread.start()
+            self._started = True
 
     def close(self) -> None:
         """Watch no more. A command that hangs is not waited for."""
@@ -110,17 +118,23 @@ class JobWatch:
 
     def turn(self) -> float:
         """Look once, and give the order that is due; seconds until the next turn."""
-        try:
-            self._look()
-            if self._grace_ends_at is not None:
-                self._order(self._grace_ends_at)
-        except SlurmAway as away:
-            self._say_away(away)
-        except (AgentError, OSError) as failure:
-            words = f"SLURM job {self._submission.job_id} cannot be looked at: {failure}"
-            self._say(words, words, "warning")
+        self._try(self._look)
+        grace_ends_at = self._grace_ends_at
+        if grace_ends_at is not None:
+            # Also after a look that failed: a cancel needs none.
+            self._try(lambda: self._order(grace_ends_at))
         # Looks that come early cost SLURM nothing: it is asked once an interval.
         return self._every_s if self._grace_ends_at is None else min(SOON_S, self._every_s)
+
+    def _try(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except SlurmAway as away:
+            self._say_away(away)
+        except Exception as failure:  # noqa: BLE001 - whatever it is, the job is looked at again
+            said = str(failure) if isinstance(failure, (AgentError, OSError)) else repr(failure)
+            words = f"SLURM job {self._submission.job_id} cannot be looked at: {said}"
+            self._say(words, words, "warning")
 
     def _run(self) -> None:
         while True:
@@ -130,7 +144,10 @@ class JobWatch:
             self._awake.wait(self.turn())
 
     def _look(self) -> None:
-        seen = self._looks.look(self._submission.key)
+        try:
+            seen = self._looks.look(self._submission.key)
+        except OSError as failure:
+            seen = self._alone(failure)
         if self._away_since is not None:
             self._tell.log(f"SLURM answers again, after {self._clock() - self._away_since:.0f} s")
             self._away_since = None
@@ -143,6 +160,22 @@ class JobWatch:
             words = in_words(self._submission.job_id, seen)
             if self._say(words, f"waiting for {words}"):
                 self._warn(seen)
+
+    def _alone(self, failure: OSError) -> JobState | None:
+        """As Looks.look, for this job alone, where no folder can be shared. Raises SlurmAway."""
+        if str(failure) != self._unshared:
+            self._unshared = str(failure)
+            self._tell.log(
+                f"SLURM is asked for this job alone, for want of a folder: {failure}", "warning"
+            )
+        if self._clock() - self._asked_alone_at < self._every_s:
+            return self._seen
+        self._asked_alone_at = self._clock()
+        submission = self._submission
+        found = self._slurm.jobs("-j", submission.job_id, at=time.time(), cluster=submission.cluster)
+        seen = found.get(submission.job_id)
+        self._absent = 0 if seen is not None else self._absent + 1
+        return self._seen if seen is None and self._absent < ABSENT_LOOKS else seen
 
     def _warn(self, seen: JobState) -> None:
         """Say, once for each reason, that a job will never start by itself."""
@@ -160,7 +193,8 @@ class JobWatch:
         seen, now = self._seen, self._clock()
         if seen is None or seen.final or now < self._next_order_at:
             return
-        waits = not seen.state or seen.state in WAITING
+        # A look may be from before the job's start; a worker has its grace all the same.
+        waits = (not seen.state or seen.state in WAITING) and not self._has_begun()
         if waits or now >= grace_ends_at:
             self._scancel()
             self._next_order_at = now + self._every_s
@@ -174,6 +208,8 @@ class JobWatch:
         """Whether SLURM has taken it."""
         job_id = self._submission.job_id
         said = self._slurm.scancel(*flags, job_id, cluster=self._submission.cluster)
+        if said.code != 0 and _OVER.search(said.words):
+            return True
         if said.code != 0 and said.words != self._refused:
             self._refused = said.words
             self._tell.log(
