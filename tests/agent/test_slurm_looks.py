@@ -146,6 +146,36 @@ def test_while_another_agent_asks_the_last_look_stands(node: LoginNode) -> None:
     assert len(node.asked_for()) == 1
 
 
+def test_an_agent_that_hangs_while_it_asks_keeps_the_others_waiting_for_so_long_only(node: LoginNode) -> None:
+    node.fake.job("7", "RUNNING")
+    agent, lock = node.agent(), FileLock(node.shared / "slurm" / "looks.lock")
+    agent.look("7")
+    node.fake.job("7", "TIMEOUT", "TimeLimit", "n1")
+    with lock:
+        assert lock.try_to_take()
+        seen = []
+        for _ in range(21):
+            node.clock.sleep(10.0)
+            seen.append(node.state(agent, "7"))
+        assert seen == ["RUNNING"] * 18 + ["TIMEOUT"] * 3
+        node.clock.sleep(10.0)
+        node.agent().look("7")
+    assert len(node.asked_for()) == 5
+
+
+def test_others_that_ask_again_and_again_are_no_agent_that_hangs(node: LoginNode) -> None:
+    agent, other = node.agent(), node.agent()
+    lock = FileLock(node.shared / "slurm" / "looks.lock")
+    for n_asked in range(1, 25):
+        other.look("8")
+        agent.look("7")
+        node.clock.sleep(10.0)
+        with lock:
+            assert lock.try_to_take()
+            agent.look("7")
+        assert len(node.asked_for()) == n_asked
+
+
 @pytest.mark.parametrize(
     "content", ["", "{}", "[]", '{"v": 2, "at": "x"}', '{"v": 9}', '{"v": 2, "at": 1e18}']
 )

@@ -1,7 +1,7 @@
 """How SLURM's jobs stand: one squeue an interval for all jobs of a backend, however many agents follow them.
 
 <shared>/slurm/looks.json   the last look: when, at which jobs, what squeue said, which clusters were away
-<shared>/slurm/looks.lock   held by the agent that asks
+<shared>/slurm/looks.lock   held by the agent that asks; put aside when it is held for far too long
 <shared>/slurm/jobs/<job>   an empty file for each job that somebody follows, touched as long as that is so
 """
 
@@ -89,6 +89,7 @@ class Looks:
         self._jobs = self._folder / "jobs"
         self._last = Look()
         self._touched: dict[str, float] = {}
+        self._waits_since: float | None = None
 
     def look(self, key: str) -> JobState | None:
         """How the job ID or ID;CLUSTER stands; None: SLURM does not know it any more.
@@ -100,7 +101,9 @@ class Looks:
         self._follow(key)
         if not self._is_fresh(self._last):
             self._last = self._newest()
-        if not self._is_fresh(self._last):
+        if self._is_fresh(self._last):
+            self._waits_since = None
+        else:
             self._ask_if_nobody_does()
         return self._last.of(key)
 
@@ -136,12 +139,26 @@ class Looks:
     def _ask_if_nobody_does(self) -> None:
         lock = FileLock(self._folder / "looks.lock")
         if not lock.try_to_take():
-            return
+            if not self._has_waited_long():
+                return
+            # Who holds it is stopped, or was on a login node that has died; should it wake, it tells once
+            # what is old by then.
+            lock.path.unlink(missing_ok=True)
+            if not lock.try_to_take():
+                return
+        self._waits_since = None
         with lock:
             self._last = self._newest()
             if not self._is_fresh(self._last):
                 self._last = self._asked(self._last)
                 self._tell()
+
+    def _has_waited_long(self) -> bool:
+        """Whether who asks has had time for it twice over, and no answer has come."""
+        now = self._clock()
+        if self._waits_since is None or now < self._waits_since:
+            self._waits_since = now
+        return now - self._waits_since >= 2 * self._slurm.timeout_s + 3 * self._interval_s
 
     def _tell(self) -> None:
         try:
