@@ -8,6 +8,9 @@ import pytest
 from fake_slurm import DOWN
 from slurm_scene import AWAY, ID, SlurmScene
 
+from potato_ray.agent.slurm.cancelling import cancel_by_name
+from potato_ray.agent.slurm.commands import Slurm
+from potato_ray.agent.slurm.submission import Submission
 from potato_ray.job.follow import GONE
 
 
@@ -160,3 +163,28 @@ def test_a_folder_that_is_gone_keeps_nobody_from_ending_the_job(node: SlurmScene
     place.end()
     assert len(node.orders) == 1
     assert "could not be written" in node.lines[-1]
+
+
+@pytest.mark.parametrize(("clusters", "asked"), [("far", ["far"]), ("near,far", ["near", "far"])])
+def test_a_job_is_cancelled_by_name_on_each_cluster_that_may_have_it(
+    node: SlurmScene, clusters: str, asked: list[str]
+) -> None:
+    slurm = Slurm(node.fake.env, base={}, host="login1")
+    assert cancel_by_name(slurm, Submission("potato-1", cluster=clusters)) == ""
+    assert node.orders == [["-M", cluster, "--name=potato-1"] for cluster in asked]
+
+
+def test_what_keeps_one_cluster_from_a_cancel_keeps_no_other_from_it(node: SlurmScene) -> None:
+    node.fake.answers("scancel", code=1, err="scancel: error: Access/permission denied\n")
+    slurm = Slurm(node.fake.env, base={}, host="login1")
+    said = cancel_by_name(slurm, Submission("potato-1", cluster="near,far"))
+    assert said == "Access/permission denied"
+    assert len(node.orders) == 2
+
+
+def test_a_job_of_another_cluster_is_cancelled_there(node: SlurmScene) -> None:
+    node.fake.answers("sbatch", out=f"{ID};far\n", submits=True)
+    place = node.submitted("PENDING")
+    place.cancel("cancelled", 20.0)
+    node.turn(place)
+    assert node.orders == [["-M", "far", ID]]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from potato_ray.agent.slurm.keys import SlurmKeys
-from potato_ray.agent.slurm.script import job_script
+from potato_ray.agent.slurm.script import cluster_of, job_script
 
 WHOLE = """\
 #!/bin/bash
@@ -161,3 +161,22 @@ def test_an_interpreter_that_is_missing_is_no_fault_of_the_prelude(tmp_path: Pat
     assert code == 127
     assert "exec: nosuchpython: not found" in err
     assert "potato-ray" not in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "cluster"),
+    [
+        ([], ""),
+        (["--clusters=far"], "far"),
+        (["--clusters", "far"], "far"),
+        (["--exclusive", "-M far"], "far"),
+        (["-Mfar", "--nice"], "far"),
+        (["--cluster=near", "-M", "near,far"], "near,far"),
+        (["--clusters=all"], ""),
+        (["--comment='-M far'", "--cluster-constraint=x"], ""),
+        (["--comment=it's", "-M far"], "far"),
+    ],
+)
+def test_the_cluster_of_a_job_is_known_from_its_script(arguments: list[str], cluster: str) -> None:
+    script = made(Path("/jobs/7.1"), sbatch_args=arguments, prelude=["#SBATCH -M none"])
+    assert cluster_of(script) == cluster

@@ -44,15 +44,23 @@ class LoginNode:
         self.folder.mkdir()
         self.clock = Clock()
 
-    def submit(self, stop_after_s: float = float("inf"), patience_s: float = 300.0) -> Submission:
+    def submit(
+        self, *flags: str, stop_after_s: float = float("inf"), patience_s: float = 300.0
+    ) -> Submission:
         stop = ClockStop(self.clock, stop_after_s)
         return submit(
-            self.slurm, self.folder, "run-7.1", script, stop, patience_s=patience_s, clock=self.clock
+            self.slurm,
+            self.folder,
+            "run-7.1",
+            lambda name: script(name, *flags),
+            stop,
+            patience_s=patience_s,
+            clock=self.clock,
         )
 
 
-def script(name: str) -> str:
-    return f"#!/bin/bash\n#SBATCH --job-name={name}\n"
+def script(name: str, *flags: str) -> str:
+    return "".join(["#!/bin/bash\n", *(f"#SBATCH {flag}\n" for flag in (f"--job-name={name}", *flags))])
 
 
 @pytest.fixture
@@ -86,6 +94,27 @@ def test_the_cluster_is_told_from_the_id(node: LoginNode) -> None:
     node.fake.answers("sbatch", out="sbatch: lua: welcome\n17;potato\n")
     submission = node.submit()
     assert (submission.job_id, submission.cluster, submission.key) == ("17", "potato", "17;potato")
+
+
+def test_a_job_of_another_cluster_is_looked_for_there(node: LoginNode) -> None:
+    node.fake.answers("sbatch", code=1, err=UNANSWERED, submits=True)
+    assert node.submit("-M far").key == "4242;far"
+    assert len(node.fake.calls("sbatch")) == 1
+
+
+def test_a_job_that_one_of_several_clusters_has_is_looked_for_on_each(node: LoginNode) -> None:
+    node.fake.answers("sbatch", code=1, err=UNANSWERED, submits=True)
+    assert node.submit("--clusters=near,far").key == "4242;far"
+    assert [arguments[:2] for arguments in node.fake.arguments("squeue")] == [["-M", "near"], ["-M", "far"]]
+
+
+def test_the_cluster_is_noted_before_it_is_asked(node: LoginNode) -> None:
+    node.fake.answers("sbatch", code=1, err=UNANSWERED)
+    with pytest.raises(Stopped):
+        node.submit("--clusters=far", stop_after_s=1.0)
+    begun = Submission.read(node.folder)
+    assert begun is not None
+    assert (begun.job_id, begun.cluster) == ("", "far")
 
 
 def test_an_agent_that_was_killed_after_sbatch_finds_its_job(node: LoginNode) -> None:

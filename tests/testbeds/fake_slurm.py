@@ -1,6 +1,6 @@
 """Stand-ins for sbatch, squeue, scancel and scontrol, which answer from the files of one folder.
 
-    jobs.json            the jobs that this SLURM knows: id -> {name, state, reason, nodes}
+    jobs.json            the jobs that this SLURM knows: id -> {name, state, reason, nodes}, perhaps {cluster}
     NAME.answers.json    what NAME answers instead, one entry a call: {code, out, err, delay_s, submits}
     NAME.calls.jsonl     how NAME was called: {args, env, cwd}
     show.txt             the answer to `scontrol show job`
@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
 import sys
 import time
 from pathlib import Path
@@ -110,8 +111,11 @@ def _submit(arguments: list[str], folder: Path) -> str:
     jobs = _read(folder / "jobs.json") or {}
     job_id = str(max([FIRST_ID - 1, *map(int, jobs)]) + 1)
     jobs[job_id] = {"name": name, "state": "PENDING", "reason": "None", "nodes": ""}
+    clusters = re.findall(r"^#SBATCH (?:--clusters=|-M ?)(\S+)", script, re.MULTILINE)
+    if clusters:
+        jobs[job_id]["cluster"] = clusters[-1].split(",")[-1]
     _write(folder / "jobs.json", jobs)
-    return job_id
+    return f"{job_id};{jobs[job_id]['cluster']}" if clusters else job_id
 
 
 def _queue(arguments: list[str], folder: Path) -> tuple[int, str, str]:
@@ -124,7 +128,8 @@ def _queue(arguments: list[str], folder: Path) -> tuple[int, str, str]:
         found = [job_id for job_id in asked if job_id in jobs]
         if not found and len(asked) == 1:
             return 1, "", UNKNOWN
-    rows = ((job_id, jobs[job_id]) for job_id in found)
+    cluster = wanted.get("-M", "")
+    rows = ((job_id, jobs[job_id]) for job_id in found if jobs[job_id].get("cluster", cluster) == cluster)
     lines = [f"{job_id}|{job['state']}|{job['reason']}|{job['nodes']}\n" for job_id, job in rows]
     return 0, "".join(lines), ""
 

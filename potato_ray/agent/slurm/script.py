@@ -11,6 +11,7 @@ from potato_ray.agent.slurm.keys import SlurmKeys
 SCRIPT, OUTPUT = "job.sh", "slurm.out"
 """Their names in the job folder; SLURM's own words, and those of the prelude, go to the second."""
 
+_DIRECTIVE = "#SBATCH "
 _HEAD = """\
 #!/bin/bash
 {directives}
@@ -34,6 +35,8 @@ _TAIL = """
 # exec: the signals that SLURM sends before it kills reach this process alone, not its children.
 exec {command}
 """
+_CLUSTER = re.compile(r"(?:--clusters?=|-M)(.+)")
+_CLUSTER_FLAGS = ("--clusters", "--cluster", "-M")
 _CONTROL = re.compile(r"[\x01-\x1f\x7f]")
 _PLAIN = re.compile(r"[\w./+@:=,-]+", re.ASCII)
 
@@ -44,7 +47,7 @@ def job_script(keys: SlurmKeys, name: str, folder: Path, code: Path, python: str
     `python` is used where the keys name no job_python. The script holds the backend's env: its file has to
     be private.
     """
-    head = _HEAD.format(directives="\n".join(f"#SBATCH {flag}" for flag in _flags(keys, name, folder)))
+    head = _HEAD.format(directives="\n".join(_DIRECTIVE + flag for flag in _flags(keys, name, folder)))
     if keys.env:
         exports = (f"export {key}={_literal(value)}" for key, value in keys.env.items())
         head += _ENV.format(exports="\n".join(exports))
@@ -52,6 +55,40 @@ def job_script(keys: SlurmKeys, name: str, folder: Path, code: Path, python: str
     launcher = ["-S", "-E", start, "launcher", str(folder), "--foreground"]
     command = " ".join([_program(keys.job_python or python), *map(shlex.quote, launcher)])
     return head + _prelude(keys.prelude, head.count("\n")) + _TAIL.format(command=command)
+
+
+def cluster_of(script: str) -> str:
+    """What the directives of a script name as its cluster, such as "far" or "near,far"; "" for no other one.
+
+    "all" is "" as well: that names none to be asked.
+    """
+    words = [word for flags in _directives(script) for word in _words(flags)]
+    named = ""
+    for word, following in zip(words, [*words[1:], ""]):
+        joined = _CLUSTER.fullmatch(word)
+        if word in _CLUSTER_FLAGS:
+            named = following
+        elif joined is not None:
+            named = joined.group(1)
+    return "" if named == "all" else named
+
+
+def _directives(script: str) -> list[str]:
+    """What sbatch reads: all up to the first command."""
+    found = []
+    for line in script.splitlines():
+        if line.strip() and not line.startswith("#"):
+            break
+        if line.startswith(_DIRECTIVE):
+            found.append(line[len(_DIRECTIVE) :])
+    return found
+
+
+def _words(flags: str) -> list[str]:
+    try:
+        return shlex.split(flags)
+    except ValueError:  # a quote that is not closed; sbatch will say so
+        return flags.split()
 
 
 def _flags(keys: SlurmKeys, name: str, folder: Path) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from potato_ray.agent.launching import NotLaunched
 from potato_ray.agent.patience import Patience, Stop
 from potato_ray.agent.slurm.commands import Slurm, SlurmAway
 from potato_ray.agent.slurm.refusals import no_answer, no_id, refusal
-from potato_ray.agent.slurm.script import SCRIPT
+from potato_ray.agent.slurm.script import SCRIPT, cluster_of
 from potato_ray.job.folder import JobFolder, read_json, write_json
 
 NOTE = "slurm.json"
@@ -42,7 +42,10 @@ class NotSubmitted(NotLaunched):
 
 @dataclass(frozen=True)
 class Submission:
-    """A job by its name; `job_id` is "" until it is known, `cluster` "" for the login node's own."""
+    """A job by its name; `job_id` is "" until it is known, `cluster` "" for the login node's own.
+
+    Several clusters, with commas between, are those of which one takes the job.
+    """
 
     name: str
     job_id: str = ""
@@ -52,6 +55,11 @@ class Submission:
     def key(self) -> str:
         """ID, or ID;CLUSTER, as sbatch prints it."""
         return f"{self.job_id};{self.cluster}" if self.cluster else self.job_id
+
+    @property
+    def clusters(self) -> list[str]:
+        """Those that may have it."""
+        return self.cluster.split(",")
 
     @classmethod
     def of(cls, run: str) -> Submission:
@@ -95,8 +103,11 @@ def submit(
     if before is not None and before.job_id:
         return before
     submission = before or Submission.of(run)
+    text = script(submission.name)
+    # Noted first, too: an sbatch that does not answer does not say where the job is.
+    submission = replace(submission, cluster=submission.cluster or cluster_of(text))
     submission.write(folder)
-    _write_private(folder / SCRIPT, script(submission.name))
+    _write_private(folder / SCRIPT, text)
     tries = _Tries(slurm, folder, submission, stop, patience_s, clock)
     submitted = tries.run(doubtful=before is not None)
     submitted.write(folder)
@@ -105,10 +116,11 @@ def submit(
 
 def find(slurm: Slurm, submission: Submission) -> Submission | None:
     """The job of that name with its id; None where SLURM knows none. Raises SlurmAway."""
-    found = slurm.jobs("-n", submission.name, cluster=submission.cluster)
-    if not found:
-        return None
-    return replace(submission, job_id=min(found, key=int))
+    for cluster in submission.clusters:
+        found = slurm.jobs("-n", submission.name, cluster=cluster)
+        if found:
+            return replace(submission, job_id=min(found, key=int), cluster=cluster)
+    return None
 
 
 class _Tries:
@@ -155,7 +167,9 @@ class _Tries:
             raise NotSubmitted(refusal(said.words, self._slurm.host))
         match = _ID.search(said.out)
         if match is not None:
-            return replace(self._submission, job_id=match.group(1), cluster=match.group(2) or "")
+            return replace(
+                self._submission, job_id=match.group(1), cluster=match.group(2) or self._submission.cluster
+            )
         found = self._look()
         if found is None:
             raise NotSubmitted(no_id(said.out.strip(), self._slurm.host))
