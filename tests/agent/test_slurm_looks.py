@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,32 @@ def test_a_job_that_nobody_has_looked_for_yet_waits_for_the_next_look(node: Logi
     node.clock.sleep(10.0)
     assert node.state(agent, "8") == "PENDING"
     assert node.asked_for() == ["7", "7,8"]
+
+
+def test_two_agents_whose_turn_comes_at_once_ask_once(
+    node: LoginNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take, one, other = FileLock.try_to_take, node.agent(), node.agent()
+
+    def late(lock: FileLock) -> bool:
+        monkeypatch.undo()
+        other.look("7")
+        return take(lock)
+
+    monkeypatch.setattr(FileLock, "try_to_take", late)
+    node.fake.job("7", "RUNNING")
+    assert node.state(one, "7") == "RUNNING"
+    assert len(node.asked_for()) == 1
+
+
+def test_a_look_from_before_the_clock_was_put_back_is_no_news(node: LoginNode) -> None:
+    agent = node.agent()
+    agent.look("7")
+    node.fake.job("7", "RUNNING")
+    node.clock.sleep(-3600.0)
+    assert node.state(node.agent(), "7") == "RUNNING"
+    assert node.state(agent, "7") == "RUNNING"
+    assert len(node.asked_for()) == 2
 
 
 def test_finished_jobs_that_slurm_remembers_are_seen(node: LoginNode) -> None:
@@ -221,6 +248,46 @@ def test_a_job_whose_agent_died_is_not_asked_for_for_ever(node: LoginNode) -> No
     agent.look("7")
     assert node.asked_for()[-1] == "7"
     assert not left.exists()
+
+
+def test_a_job_whose_agent_died_before_the_clock_was_put_back_hides_no_other(node: LoginNode) -> None:
+    node.fake.job("7", "RUNNING")
+    agent = node.agent()
+    node.agent().look("8")
+    left = node.shared / "slurm" / "jobs" / "8"
+    os.utime(left, (left.stat().st_mtime + 600.0,) * 2)
+    node.clock.sleep(10.0)
+    assert node.state(agent, "7") == "RUNNING"
+    assert node.asked_for()[-1] == "7"
+    assert not left.exists()
+
+
+def test_who_asks_asks_for_its_own_job_also_where_its_file_was_removed_meanwhile(node: LoginNode) -> None:
+    agent = node.agent()
+    node.agent().look("8")
+    node.clock.sleep(5.0)
+    agent.look("7")
+    (node.shared / "slurm" / "jobs" / "7").unlink()
+    node.clock.sleep(5.0)
+    agent.look("7")
+    assert node.asked_for() == ["8", "7,8"]
+
+
+def test_a_file_server_may_have_another_time_than_the_login_node(
+    node: LoginNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    touch = Path.touch
+
+    def an_hour_behind(path: Path, mode: int = 0o666) -> None:
+        touch(path, mode)
+        os.utime(path, (time.time() - 3600.0,) * 2)
+
+    monkeypatch.setattr(Path, "touch", an_hour_behind)
+    agents = {key: node.agent() for key in ("7", "8")}
+    for key, agent in agents.items():
+        agent.look(key)
+        node.clock.sleep(10.0)
+    assert node.asked_for() == ["7", "7,8"]
 
 
 @pytest.mark.parametrize("name", ["²", "٧", "7;", "7 ", ".nfs000000000000007", "7.swp", "notes"])

@@ -104,7 +104,7 @@ class Looks:
         if self._is_fresh(self._last):
             self._waits_since = None
         else:
-            self._ask_if_nobody_does()
+            self._ask_if_nobody_does(self._jobs / key)
         return self._last.of(key)
 
     def forget(self, key: str) -> None:
@@ -136,7 +136,7 @@ class Looks:
             return self._last
         return self._last if self._is_fresh(self._last) else found
 
-    def _ask_if_nobody_does(self) -> None:
+    def _ask_if_nobody_does(self, own: Path) -> None:
         lock = FileLock(self._folder / "looks.lock")
         if not lock.try_to_take():
             if not self._has_waited_long():
@@ -150,7 +150,7 @@ class Looks:
         with lock:
             self._last = self._newest()
             if not self._is_fresh(self._last):
-                self._last = self._asked(self._last)
+                self._last = self._asked(self._last, self._followed(own))
                 self._tell()
 
     def _has_waited_long(self) -> bool:
@@ -166,9 +166,9 @@ class Looks:
         except OSError:
             pass  # a full disk: this agent knows, and the others ask for themselves
 
-    def _asked(self, before: Look) -> Look:
+    def _asked(self, before: Look, followed: list[str]) -> Look:
         asked = Look()
-        for cluster, group in groupby(self._followed(), key=_cluster_of):
+        for cluster, group in groupby(followed, key=_cluster_of):
             keys = list(group)
             asked.states.update({key: before.states[key] for key in keys if key in before.states})
             absent = {key: before.absent.get(key, 0) for key in keys}
@@ -192,15 +192,18 @@ class Looks:
             found.update(self._slurm.jobs("-j", some, at=self._clock(), cluster=cluster))
         return {_key(job_id, cluster): state for job_id, state in found.items()}
 
-    def _followed(self) -> list[str]:
+    def _followed(self, own: Path) -> list[str]:
         """The jobs that agents follow; of those that they left without a word, the files are removed."""
-        times = {path: _touched_at(path) for path in self._jobs.iterdir() if _is_key(path.name)}
-        # By the file system's own clock, which other login nodes share.
-        newest = max((at for at in times.values() if at is not None), default=0.0)
-        oldest = newest - max(FORGOTTEN_AFTER * self._interval_s, FORGOTTEN_AFTER_S)
+        # By the file system's own clock, which other login nodes share. It may have been put back, too.
+        own.touch(0o600)
+        now = own.stat().st_mtime
+        forgotten_after_s = max(FORGOTTEN_AFTER * self._interval_s, FORGOTTEN_AFTER_S)
         followed = []
-        for path, at in times.items():
-            if at is not None and at >= oldest:
+        for path in self._jobs.iterdir():
+            if not _is_key(path.name):
+                continue
+            at = _touched_at(path)
+            if at is not None and abs(now - at) <= forgotten_after_s:
                 followed.append(path.name)
             else:
                 self.forget(path.name)
