@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
+import json
 import stat
+import subprocess
+import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from clocks import Clock
+from clocks import NOW, Clock
 from fake_slurm import DOWN, TIMED_OUT, FakeSlurm
+from slurm_job import happens
 
+import potato_ray
 from potato_ray.agent.errors import Stopped
+from potato_ray.agent.file_lock import FileLock
 from potato_ray.agent.launching import NotLaunched
 from potato_ray.agent.slurm.commands import Slurm
 from potato_ray.agent.slurm.submission import NotSubmitted, Submission, find, submit
 from potato_ray.job.folder import JobFolder
 
+ROOT = Path(potato_ray.__file__).parents[1]
+AGENT = """
+import json, sys, threading
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from potato_ray.agent.slurm.commands import Slurm
+from potato_ray.agent.slurm.submission import submit
+
+slurm, folder = Slurm(json.loads(sys.argv[2])), Path(sys.argv[3])
+submit(slurm, folder, "run-7.1", lambda name: "#!/bin/bash\\n#SBATCH --job-name=" + name, threading.Event())
+"""
 UNANSWERED = f"sbatch: error: Batch job submission failed: {TIMED_OUT}\n"
 
 
@@ -131,6 +150,48 @@ def test_one_that_was_killed_before_sbatch_submits_under_the_name_that_it_had(no
     assert node.submit().name == begun.name
     # One look alone may come before a job that is under way.
     assert [arguments[:3] for arguments in node.fake.arguments("squeue")] == [["-h", "-t", "all"]] * 2
+
+
+@contextmanager
+def killed_agent(node: LoginNode) -> Iterator[Path]:
+    """One whose sbatch goes on until there is that file, and has its job taken then."""
+    go = node.fake.folder / "go"
+    node.fake.answers("sbatch", after=str(go), out="4242\n", submits=True)
+    command = [sys.executable, "-c", AGENT, str(ROOT), json.dumps(node.fake.env), str(node.folder)]
+    with subprocess.Popen(command) as agent:
+        try:
+            assert happens(lambda: bool(node.fake.calls("sbatch")))
+        finally:
+            agent.kill()
+    try:
+        yield go
+    finally:
+        go.touch()
+
+
+def test_an_sbatch_that_outlives_its_agent_is_waited_for(node: LoginNode) -> None:
+    def taken() -> None:
+        go.touch()
+        assert happens(lambda: bool(node.fake.jobs()))
+
+    with killed_agent(node) as go:
+        node.clock.after(60.0, taken)
+        assert node.submit().job_id == "4242"
+        assert len(node.fake.calls("sbatch")) == 1
+
+
+def test_waiting_for_it_ends_when_the_agent_is_to_stop(node: LoginNode) -> None:
+    with killed_agent(node), pytest.raises(Stopped):
+        node.submit(stop_after_s=20.0)
+    assert node.clock.now < NOW + 30.0
+    assert node.fake.calls("squeue") == []
+
+
+def test_a_lock_that_nobody_lets_go_of_is_not_waited_for_for_ever(node: LoginNode) -> None:
+    with FileLock(node.folder / "sbatch.lock") as left:
+        assert left.try_to_take()
+        assert node.submit().job_id == "4242"
+    assert 180.0 <= node.clock.now - NOW < 190.0
 
 
 def test_a_torn_note_begins_anew(node: LoginNode) -> None:

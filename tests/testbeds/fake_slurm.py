@@ -1,7 +1,7 @@
 """Stand-ins for sbatch, squeue, scancel and scontrol, which answer from the files of one folder.
 
     jobs.json            the jobs that this SLURM knows: id -> {name, state, reason, nodes}, perhaps {cluster}
-    NAME.answers.json    what NAME answers instead, one entry a call: {code, out, err, delay_s, submits}
+    NAME.answers.json    what NAME answers instead, one entry a call, as FakeSlurm.answers has them
     NAME.calls.jsonl     how NAME was called: {args, env, cwd}
     show.txt             the answer to `scontrol show job`
 
@@ -23,6 +23,7 @@ COMMANDS = ("sbatch", "squeue", "scancel", "scontrol")
 FIRST_ID = 4242
 UNKNOWN = "slurm_load_jobs error: Invalid job id specified\n"
 DOWN = "Unable to contact slurm controller (connect failure)"
+MOST_S = 30.0
 TIMED_OUT = "Socket timed out on send/recv operation"
 
 
@@ -47,7 +48,7 @@ class FakeSlurm:
         """Let the next call of a command that has no answer yet be answered like this.
 
         `code`, `out`, `err`, `delay_s`; `submits`: sbatch takes the job all the same, with "late" after its
-        delay. A code below 0 is the signal that ends it.
+        delay. `after`: a file that it waits for before all that. A code below 0 is the signal that ends it.
         """
         path = self.folder / f"{name}.answers.json"
         path.write_text(json.dumps([*(_read(path) or []), answer]))
@@ -85,6 +86,9 @@ def _answer(name: str, arguments: list[str], folder: Path) -> tuple[int, str, st
         return _usual(name, arguments, folder)
     answer = queued.pop(0)
     _write(path, queued)
+    ends_at = time.monotonic() + MOST_S
+    while "after" in answer and not Path(answer["after"]).exists() and time.monotonic() < ends_at:
+        time.sleep(0.02)
     submits = answer.get("submits")
     if submits and submits != "late":
         _submit(arguments, folder)

@@ -13,7 +13,7 @@ import signal
 import socket
 import subprocess
 from pathlib import Path
-from typing import Mapping, NamedTuple
+from typing import Mapping, NamedTuple, Sequence
 
 from potato_ray.agent.errors import AgentError
 from potato_ray.agent.slurm.states import FORMAT, JobState, parse
@@ -134,9 +134,12 @@ class Slurm:
         except SlurmCommandMissing:
             return False
 
-    def sbatch(self, *arguments: str, folder: Path) -> Said:
-        """Submit, from `folder`. Raises SlurmAway, after which the job may be there all the same."""
-        return self._run("sbatch", arguments, folder=folder)
+    def sbatch(self, *arguments: str, folder: Path, keeps: Sequence[int] = ()) -> Said:
+        """Submit, from `folder`. Raises SlurmAway, after which the job may be there all the same.
+
+        The descriptors that it `keeps` stay open as long as it runs, also when this process is killed.
+        """
+        return self._run("sbatch", arguments, folder=folder, keeps=keeps)
 
     def squeue(self, *arguments: str, cluster: str = "") -> Said:
         """Raises SlurmAway; a code other than 0 is that of a job that SLURM does not know, or of misuse."""
@@ -178,17 +181,22 @@ class Slurm:
         raise self._failed("scontrol", said)
 
     def _run(
-        self, name: str, arguments: tuple[str, ...], cluster: str = "", folder: Path | None = None
+        self,
+        name: str,
+        arguments: tuple[str, ...],
+        cluster: str = "",
+        folder: Path | None = None,
+        keeps: Sequence[int] = (),
     ) -> Said:
         command = [self.find(name), *(["-M", cluster] if cluster else []), *arguments]
-        said = self._answer(name, command, folder)
+        said = self._answer(name, command, folder, keeps)
         if said.code < 0:
             raise self._away(name, f"it was ended by signal {-said.code}")
         if said.code != 0 and _AWAY.search(said.err):
             raise self._away(name, said.words)
         return said
 
-    def _answer(self, name: str, command: list[str], folder: Path | None) -> Said:
+    def _answer(self, name: str, command: list[str], folder: Path | None, keeps: Sequence[int]) -> Said:
         try:
             process = subprocess.Popen(
                 command,
@@ -198,6 +206,7 @@ class Slurm:
                 env=self._environment,
                 cwd=str(folder) if folder is not None else "/",
                 start_new_session=True,
+                pass_fds=tuple(keeps),
             )
         except OSError as failure:
             raise self._away(name, f"it could not be started: {failure.strerror}") from failure

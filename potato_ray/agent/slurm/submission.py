@@ -2,9 +2,10 @@
 
 JOBDIR/job.sh       the script; mode 0600
 JOBDIR/slurm.json   the job's name, written before sbatch, and its id, written after
+JOBDIR/sbatch.lock  held as long as an sbatch may still submit it
 
 A job's name is its own alone. An agent that was killed in between finds the job again by it, and so does one
-whose sbatch was not answered: it may have been heard all the same.
+whose sbatch was not answered: it may have been heard all the same. Nobody looks while an sbatch is under way.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from potato_ray.agent.launching import NotLaunched
 from potato_ray.agent.patience import Patience, Stop
 from potato_ray.agent.slurm.commands import Slurm, SlurmAway
 from potato_ray.agent.slurm.refusals import no_answer, no_id, refusal
+from potato_ray.agent.slurm.sbatch_lock import SbatchLock
 from potato_ray.agent.slurm.script import SCRIPT, cluster_of
 from potato_ray.job.folder import JobFolder, read_json, write_json
 
@@ -32,6 +34,9 @@ PATIENCE_S = 300.0
 """How long SLURM may be away when a job is to be submitted."""
 SETTLE_S = 5.0
 """Between two looks for a job that may have been submitted; one alone could come too early."""
+UNDER_WAY_S = 180.0
+"""How long an sbatch whose agent was killed is waited for; it tries for two minutes while SLURM is busy."""
+_LOCK_EVERY_S = 0.5
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 2.0, 30.0
 _ID = re.compile(r"^(\d+)(?:;(\S+))?\s*$", re.ASCII | re.MULTILINE)
 
@@ -140,16 +145,26 @@ class _Tries:
         self._submission = submission
         self._stop = stop
         self._patience_s = patience_s
+        self._clock = clock
         self._patience = Patience(stop, first_s=_FIRST_WAIT_S, longest_s=_LONGEST_WAIT_S, clock=clock)
 
     def run(self, doubtful: bool) -> Submission:
         """`doubtful`: whether the job may be there already."""
         while True:
             try:
-                return (self._look() if doubtful else None) or self._sbatch()
+                lock = SbatchLock(self._folder)
+                with lock:
+                    self._take(lock)
+                    return (self._look() if doubtful else None) or self._sbatch(lock)
             except SlurmAway as away:
                 self._wait(away)
                 doubtful = True
+
+    def _take(self, lock: SbatchLock) -> None:
+        """Wait until no sbatch is under way; a lock that a dead machine has left is let be."""
+        ends_at = self._clock() + UNDER_WAY_S
+        while not lock.try_to_take() and self._clock() < ends_at:
+            self._pause(_LOCK_EVERY_S)
 
     def _look(self) -> Submission | None:
         found = find(self._slurm, self._submission)
@@ -158,11 +173,12 @@ class _Tries:
             found = find(self._slurm, self._submission)
         return found
 
-    def _sbatch(self) -> Submission:
+    def _sbatch(self, lock: SbatchLock) -> Submission:
         self._pause(0.0)
         # The name goes before one in sbatch_args: the job is found by it.
         name = f"--job-name={self._submission.name}"
-        said = self._slurm.sbatch("--parsable", name, str(self._folder / SCRIPT), folder=self._folder)
+        script = str(self._folder / SCRIPT)
+        said = self._slurm.sbatch("--parsable", name, script, folder=self._folder, keeps=lock.descriptors)
         if said.code != 0:
             raise NotSubmitted(refusal(said.words, self._slurm.host))
         match = _ID.search(said.out)
