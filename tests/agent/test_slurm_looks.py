@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 from clocks import Clock
 from fake_slurm import DOWN, FakeSlurm
+from slurm_scene import SlurmScene
 
 from potato_ray.agent.file_lock import FileLock
 from potato_ray.agent.slurm.commands import Slurm, SlurmAway
-from potato_ray.agent.slurm.looks import Looks
+from potato_ray.agent.slurm.looks import Looks, folder_name
 from potato_ray.agent.slurm.states import NOT_SEEN
 
 
@@ -166,7 +167,7 @@ def test_while_another_agent_asks_the_last_look_stands(node: LoginNode) -> None:
     agent = node.agent()
     agent.look("7")
     node.clock.sleep(60.0)
-    lock = FileLock(node.shared / "slurm" / "looks.lock")
+    lock = FileLock(node.shared / "looks.lock")
     assert lock.try_to_take()
     with lock:
         assert node.state(agent, "7") == "RUNNING"
@@ -175,7 +176,7 @@ def test_while_another_agent_asks_the_last_look_stands(node: LoginNode) -> None:
 
 def test_an_agent_that_hangs_while_it_asks_keeps_the_others_waiting_for_so_long_only(node: LoginNode) -> None:
     node.fake.job("7", "RUNNING")
-    agent, lock = node.agent(), FileLock(node.shared / "slurm" / "looks.lock")
+    agent, lock = node.agent(), FileLock(node.shared / "looks.lock")
     agent.look("7")
     node.fake.job("7", "TIMEOUT", "TimeLimit", "n1")
     with lock:
@@ -192,7 +193,7 @@ def test_an_agent_that_hangs_while_it_asks_keeps_the_others_waiting_for_so_long_
 
 def test_others_that_ask_again_and_again_are_no_agent_that_hangs(node: LoginNode) -> None:
     agent, other = node.agent(), node.agent()
-    lock = FileLock(node.shared / "slurm" / "looks.lock")
+    lock = FileLock(node.shared / "looks.lock")
     for n_asked in range(1, 25):
         other.look("8")
         agent.look("7")
@@ -208,8 +209,8 @@ def test_others_that_ask_again_and_again_are_no_agent_that_hangs(node: LoginNode
 )
 def test_a_cache_that_cannot_be_read_is_written_anew(node: LoginNode, content: str) -> None:
     node.fake.job("7", "RUNNING")
-    (node.shared / "slurm").mkdir(parents=True)
-    (node.shared / "slurm" / "looks.json").write_text(content)
+    node.shared.mkdir(parents=True)
+    (node.shared / "looks.json").write_text(content)
     assert node.state(node.agent(), "7") == "RUNNING"
     node.agent().look("7")
     assert len(node.asked_for()) == 1
@@ -242,7 +243,7 @@ def test_a_job_that_its_agent_is_done_with_is_not_asked_for(node: LoginNode) -> 
 def test_a_job_whose_agent_died_is_not_asked_for_for_ever(node: LoginNode) -> None:
     agent = node.agent()
     node.agent().look("8")
-    left = node.shared / "slurm" / "jobs" / "8"
+    left = node.shared / "jobs" / "8"
     os.utime(left, (left.stat().st_mtime - 121.0,) * 2)
     node.clock.sleep(10.0)
     agent.look("7")
@@ -254,7 +255,7 @@ def test_a_job_whose_agent_died_before_the_clock_was_put_back_hides_no_other(nod
     node.fake.job("7", "RUNNING")
     agent = node.agent()
     node.agent().look("8")
-    left = node.shared / "slurm" / "jobs" / "8"
+    left = node.shared / "jobs" / "8"
     os.utime(left, (left.stat().st_mtime + 600.0,) * 2)
     node.clock.sleep(10.0)
     assert node.state(agent, "7") == "RUNNING"
@@ -267,7 +268,7 @@ def test_who_asks_asks_for_its_own_job_also_where_its_file_was_removed_meanwhile
     node.agent().look("8")
     node.clock.sleep(5.0)
     agent.look("7")
-    (node.shared / "slurm" / "jobs" / "7").unlink()
+    (node.shared / "jobs" / "7").unlink()
     node.clock.sleep(5.0)
     agent.look("7")
     assert node.asked_for() == ["8", "7,8"]
@@ -295,7 +296,7 @@ def test_what_else_lies_among_the_jobs_is_passed_over(node: LoginNode, name: str
     node.fake.job("7", "RUNNING")
     agent = node.agent()
     agent.look("7")
-    (node.shared / "slurm" / "jobs" / name).touch()
+    (node.shared / "jobs" / name).touch()
     node.clock.sleep(10.0)
     assert node.state(agent, "7") == "RUNNING"
     assert node.asked_for() == ["7", "7"]
@@ -315,7 +316,7 @@ def test_a_shared_folder_that_was_removed_does_not_come_back(node: LoginNode) ->
 def test_each_cluster_is_asked_for_its_own_jobs(node: LoginNode) -> None:
     node.fake.job("7", "RUNNING")
     agents = {key: node.agent() for key in ("9;far", "7", "8;far")}
-    (node.shared / "slurm" / "jobs").mkdir(parents=True)
+    (node.shared / "jobs").mkdir(parents=True)
     for key, agent in agents.items():
         agent.look(key)
         node.clock.sleep(10.0)
@@ -336,6 +337,40 @@ def test_a_cluster_that_is_away_hides_no_job_of_another_one(node: LoginNode) -> 
         far.look("8;far")
     assert node.state(node.agent(), "7") == "RUNNING"
     assert len(node.asked_for()) == 3
+
+
+def test_agents_share_looks_where_they_ask_the_same_slurm(tmp_path: Path) -> None:
+    scene = SlurmScene(tmp_path)
+    scene.submitted("PENDING")
+    [looks] = tmp_path.glob("*/looks.json")
+    env = {**scene.fake.env, "HF_HOME": "/shared", "SLURM_JWT": "x"}
+    assert looks.parent.name == folder_name("login1", env)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        ("login2", {"PATH": "/slurm/bin"}),
+        ("login1", {"PATH": "/other/bin"}),
+        ("login1", {"PATH": "/slurm/bin", "SLURM_CONF": "/other/slurm.conf"}),
+        ("login1", {"PATH": "/slurm/bin", "SLURM_CONF_SERVER": "other"}),
+        ("login1", {"PATH": "/slurm/bin", "SLURM_CLUSTERS": "other"}),
+    ],
+)
+def test_agents_that_ask_another_slurm_share_no_looks(other: tuple[str, dict[str, str]]) -> None:
+    assert folder_name(*other) != folder_name("login1", {"PATH": "/slurm/bin"})
+
+
+@pytest.mark.parametrize("change", ["its name", "its SLURM_CONF"])
+def test_another_machine_of_that_name_may_ask_another_slurm(
+    monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    before = folder_name("login1", {})
+    if change == "its name":
+        monkeypatch.setattr("socket.gethostname", lambda: "node.of.another.cluster")
+    else:
+        monkeypatch.setenv("SLURM_CONF", "/other/slurm.conf")
+    assert folder_name("login1", {}) != before
 
 
 def test_many_jobs_are_asked_for_in_several_commands(

@@ -1,18 +1,22 @@
 """How SLURM's jobs stand: one squeue an interval for all jobs of a backend, however many agents follow them.
 
-<shared>/slurm/looks.json   the last look: when, at which jobs, what squeue said, which clusters were away
-<shared>/slurm/looks.lock   held by the agent that asks; put aside when it is held for far too long
-<shared>/slurm/jobs/<job>   an empty file for each job that somebody follows, touched as long as that is so
+looks.json   the last look: when, at which jobs, what squeue said, which clusters were away
+looks.lock   held by the agent that asks; put aside when it is held for far too long
+jobs/<job>   an empty file for each job that somebody follows, touched as long as that is so
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
 import re
+import socket
 import time
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any, Callable, Mapping
 
 from potato_ray.agent.file_lock import FileLock
 from potato_ray.agent.slurm.commands import Slurm, SlurmAway
@@ -29,6 +33,8 @@ FORGOTTEN_AFTER_S = 120.0
 ABSENT_LOOKS = 2
 """In how many looks on end a job has to be missing until SLURM is believed to have forgotten it."""
 
+_WHICH = ("SLURM_CONF", "SLURM_CONF_SERVER")
+"""What leads commands to another SLURM than the machine's own."""
 _SAID = ("message", "code", "evidence", "next_step")
 """Of a SlurmAway, for all agents."""
 
@@ -73,20 +79,20 @@ class Look:
 
 
 class Looks:
-    """The looks of one agent. `shared` is the backend's folder, `clock` epoch seconds UTC."""
+    """The looks of one agent. `folder` is for all agents that ask this SLURM, `clock` epoch seconds UTC."""
 
     def __init__(
         self,
         slurm: Slurm,
-        shared: Path,
+        folder: Path,
         poll_interval_s: float,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._slurm = slurm
         self._interval_s = poll_interval_s
         self._clock = clock
-        self._folder = shared / "slurm"
-        self._jobs = self._folder / "jobs"
+        self._folder = folder
+        self._jobs = folder / "jobs"
         self._last = Look()
         self._touched: dict[str, float] = {}
         self._waits_since: float | None = None
@@ -208,6 +214,18 @@ class Looks:
             else:
                 self.forget(path.name)
         return sorted(followed, key=_cluster_first)
+
+
+def folder_name(host: str, env: Mapping[str, str]) -> str:
+    """That of the folder for the SLURM that is asked from here: `slurm-` and 12 hexadecimal digits.
+
+    Two projects may call backends alike that share storage and not the cluster, and a backend may be led to
+    another one. `host` is what this login node is called in the configuration, `env` the backend's.
+    """
+    deciding = {name: os.environ[name] for name in _WHICH if name in os.environ}
+    deciding.update({name: env[name] for name in (*_WHICH, "SLURM_CLUSTERS", "PATH") if name in env})
+    told = json.dumps([host, socket.gethostname(), sorted(deciding.items())])
+    return f"slurm-{hashlib.sha256(told.encode()).hexdigest()[:12]}"
 
 
 def _cluster_of(key: str) -> str:

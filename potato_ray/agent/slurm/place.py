@@ -16,7 +16,7 @@ from potato_ray.agent.slurm.commands import Slurm
 from potato_ray.agent.slurm.endings import ending, is_from_outside
 from potato_ray.agent.slurm.inquiry import Inquiry
 from potato_ray.agent.slurm.keys import SlurmKeys
-from potato_ray.agent.slurm.looks import Looks
+from potato_ray.agent.slurm.looks import Looks, folder_name
 from potato_ray.agent.slurm.script import OUTPUT, job_script
 from potato_ray.agent.slurm.states import JobState
 from potato_ray.agent.slurm.submission import Submission, submit
@@ -229,7 +229,8 @@ class SlurmPlace(Workplace):
         if self._watch is None:
             assert self._submission is not None  # noqa: S101 - for the type checker; see _has_id
             shared = self._settings.shared_dir or self._settings.workdir
-            looks = Looks(self._slurm, shared, self._keys.poll_interval_s)
+            folder = shared / folder_name(self._slurm.host, self._keys.env)
+            looks = Looks(self._slurm, folder, self._keys.poll_interval_s)
             self._watch = JobWatch(
                 self._slurm,
                 self._submission,
