@@ -270,6 +270,16 @@ def test_success_without_a_job_is_a_failure(node: LoginNode) -> None:
         node.submit()
 
 
+def test_a_login_node_without_sbatch_is_named_once(node: LoginNode, tmp_path: Path) -> None:
+    node.slurm = Slurm({"PATH": str(tmp_path)}, base={}, host="login1")
+    with pytest.raises(NotLaunched) as refused:
+        node.submit()
+    failure = refused.value.failure
+    assert failure.code == "slurm_failed"
+    assert failure.message == "login1 has no sbatch on PATH, so it cannot submit jobs."
+    assert failure.next_step == "Name a login node of the cluster, or set PATH in the backend's env."
+
+
 FAILED = "Batch job submission failed: "
 
 

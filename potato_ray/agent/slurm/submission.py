@@ -22,8 +22,8 @@ from potato_ray.agent.errors import Stopped
 from potato_ray.agent.held_job import Failure
 from potato_ray.agent.launching import NotLaunched
 from potato_ray.agent.patience import Patience, Stop
-from potato_ray.agent.slurm.commands import Slurm, SlurmAway
-from potato_ray.agent.slurm.refusals import no_answer, no_id, refusal
+from potato_ray.agent.slurm.commands import Slurm, SlurmAway, SlurmCommandMissing
+from potato_ray.agent.slurm.refusals import CODE, no_answer, no_id, refusal
 from potato_ray.agent.slurm.sbatch_lock import SbatchLock
 from potato_ray.agent.slurm.script import SCRIPT, cluster_of
 from potato_ray.job.folder import JobFolder, read_json, write_json
@@ -101,8 +101,8 @@ def submit(
 ) -> Submission:
     """Submit the job of a job folder, unless it was; `script` makes job.sh for a job's name.
 
-    `run` is the run and its attempt, `clock` monotonic seconds. Raises NotSubmitted, SlurmCommandMissing,
-    OSError; Stopped, after which the job may be there: see `find`.
+    `run` is the run and its attempt, `clock` monotonic seconds. Raises NotSubmitted, OSError;
+    Stopped, after which the job may be there: see `find`.
     """
     before = Submission.read(folder)
     if before is not None and before.job_id:
@@ -156,6 +156,8 @@ class _Tries:
                 with lock:
                     self._take(lock)
                     return (self._look() if doubtful else None) or self._sbatch(lock)
+            except SlurmCommandMissing as missing:
+                raise NotSubmitted(Failure(CODE, missing.message, missing.next_step)) from missing
             except SlurmAway as away:
                 self._wait(away)
                 doubtful = True
