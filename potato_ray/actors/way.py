@@ -124,16 +124,23 @@ class RunWay:
 
     async def _name_worker(self) -> None:
         """Record who trains, and since when; the worker has said its first words."""
-        processes = await asyncio.to_thread(self.job.read_processes)
-        if processes is not None:
+        if worker := await asyncio.to_thread(self._worker):
             self.run = await self.controller.write_surely(
-                self.controller.registry.update,
-                self.run.run_id,
-                self.run.attempt,
-                pid=processes.worker.pid,
-                host=processes.worker.host,
-                started_at=processes.started_at,
+                self.controller.registry.update, self.run.run_id, self.run.attempt, **worker
             )
+
+    def _worker(self) -> dict[str, Any]:
+        """Pid, host and start of the worker by its own machine's clock; nothing where there was none."""
+        try:
+            processes = self.job.read_processes()
+        except (OSError, ValueError, KeyError, TypeError) as failure:
+            # A run ends without these, too.
+            logger.warning("run %s: its process.json could not be read: %s", self.run.run_id, failure)
+            return {}
+        if processes is None:
+            return {}
+        worker = processes.worker
+        return {"pid": worker.pid, "host": worker.host, "started_at": processes.started_at}
 
     # --- building ---------------------------------------------------------------------------------
 
@@ -352,7 +359,9 @@ class RunWay:
                 self._record_no_more()
             elif self._recording is not None:
                 await asyncio.wait({self._recording})  # people want to see the sizes
-            await self._change(state, **fields)
+            # A worker that ended before it said a word was there all the same.
+            unnamed = await asyncio.to_thread(self._worker) if self.run.pid is None else {}
+            await self._change(state, **unnamed, **fields)
             await self._settle()
 
     async def _settle(self) -> None:

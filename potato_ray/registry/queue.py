@@ -237,8 +237,6 @@ def transition(
     if new_state in ENDED:
         changes.setdefault("finished_at", now)
         changes.setdefault("eta_s", None)
-    if new_state is State.RUNNING:
-        changes.setdefault("started_at", now)
     if new_state in WAITING:
         changes = {**_NOTHING_DONE, **changes}
     set_fields(connection, run.run_id, changes)

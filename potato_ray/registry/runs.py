@@ -52,9 +52,10 @@ class Run:
     """One run. Times are epoch seconds UTC or None, `artifact_dir` is relative to task_dir;
     `artifact_uri` names host and folder of model files that stayed on another machine.
 
-    `started_at` is the worker's start; `begun_at` is when the run left the queue, `offered_at` when it
-    was last put on offer to agents. `position` is the
-    place among the waiting runs, counted from 1, else 0. `n_<split>` is None until the bundle is built.
+    `started_at` is the worker's start, by its own machine's clock: None for a run that had no worker;
+    `begun_at` is when the run left the queue, `offered_at` when it was last put on offer to agents.
+    `position` is the place among the waiting runs, counted from 1, else 0. `n_<split>` is None until the
+    bundle is built.
     `result` is the worker's result event, `headline` the one of `scores`. `last_seq` is the number of
     worker events of this attempt that are stored. `made_by` is potato for a run that Potato itself made.
     """

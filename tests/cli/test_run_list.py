@@ -68,6 +68,16 @@ def test_the_json_form_holds_everything(project: ProjectConfig, capsys: pytest.C
     assert run["created_at"]
 
 
+def test_of_a_run_that_never_had_a_worker_the_end_alone_is_told(
+    project: ProjectConfig, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add_run(project, LONG, State.ERROR, error_code="slurm_failed", error="SLURM refused the job.")
+    show_run("latest", project.path, as_json=False)
+    shown = capsys.readouterr().out
+    assert ", before its worker started" in shown
+    assert "took " not in shown
+
+
 @pytest.mark.parametrize("look", [show_run, show_log])
 def test_a_pruned_run_is_found_on_the_disk(project: ProjectConfig, look: object) -> None:
     folder = project.training_dir / "runs" / "20261129T164100-abcdef"

@@ -61,15 +61,17 @@ def test_begin_works_from_the_queue_and_from_an_offer_alone(registry, run_in, st
 def test_times_are_set_where_the_state_says_so(registry, run_in, clock):
     run = run_in(State.BUILDING)
     clock.now += 1
-    started = registry.transition(run.run_id, 1, State.RUNNING)
+    registry.transition(run.run_id, 1, State.RUNNING)
+    registry.update(run.run_id, 1, started_at=clock.now)
     clock.now += 2
     ended = registry.transition(run.run_id, 1, State.ERROR, error_code="killed")
-    assert (started.started_at, ended.finished_at, ended.duration_s) == (clock.now - 2, clock.now, 2.0)
+    assert (ended.started_at, ended.finished_at, ended.duration_s) == (clock.now - 2, clock.now, 2.0)
 
 
-def test_the_workers_own_start_time_wins(registry, run_in):
-    run = run_in(State.BUILDING)
-    assert registry.transition(run.run_id, 1, State.RUNNING, started_at=12.5).started_at == 12.5
+def test_a_run_that_waits_for_its_worker_has_no_start_and_no_duration(registry, run_in):
+    run = run_in(State.RUNNING)
+    ended = registry.transition(run.run_id, 1, State.CANCELLED)
+    assert (run.started_at, ended.started_at, ended.duration_s) == (None, None, None)
 
 
 def test_a_stale_attempt_is_refused_everywhere_and_changes_nothing(registry, run_in):

@@ -48,6 +48,7 @@ def test_a_failure_of_another_kind_passes_as_it_is(registry):
 
 def test_a_run_under_which_the_clock_was_set_back_has_no_duration(run_in, registry, clock):
     run = run_in(State.RUNNING)
+    registry.update(run.run_id, 1, started_at=clock.now)
     clock.now -= 5 * HOURS_S
     run = registry.transition(run.run_id, 1, State.ERROR)
     assert run.finished_at < run.started_at

@@ -7,9 +7,10 @@ import re
 from typing import Any
 
 import pytest
-from run_history import folder_of, succeed
+from run_history import begin, folder_of, move, succeed, wait
 from scored_runs import scored
 
+from potato_ray.registry.states import State
 from potato_ray.server.wording import when
 
 
@@ -45,6 +46,17 @@ def test_how_long_a_run_took_is_told_of_its_worker_and_in_all(serve) -> None:
     assert re.search(
         r"[\d.]+ s of the worker .*[\d.]+ s since it was asked for", page(served, f"/runs/{run.run_id}")
     )
+
+
+def test_of_a_run_that_never_had_a_worker_no_times_of_one_are_told(serve) -> None:
+    served = serve()
+    run_id = wait(served).run_id
+    begin(served, run_id)
+    move(served, run_id, State.RUNNING, State.CANCELLED)
+    html = page(served, f"/runs/{run_id}")
+    assert "<dt>Ended</dt>" in html
+    assert not any(words in html for words in ("Worker started", "its worker took", "<dt>Duration</dt>"))
+    assert '<td role="cell" data-label="Duration" class="figures none">–</td>' in page(served, "")
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from run_history import train
 
 from potato_ray.errors import PotatoRayError
 from potato_ray.registry import NewRun, State
@@ -69,7 +70,7 @@ def test_a_run_in_progress_gives_the_status_its_step_and_metrics(serve) -> None:
         {"event": "metric", "name": "loss", "value": 0.5},
         {"event": "log", "level": "warning", "message": "Few items."},
     ]
-    move(served, run_id, State.RUNNING)
+    train(served, run_id)
     served.controller.write(served.controller.registry.record_events, run_id, 1, 0, said)
     body = status(served)
     assert (body["state"], body["phase"], body["step"]) == ("running", "fitting", "fitting trees")

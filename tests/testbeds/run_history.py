@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,15 @@ def move(served: Any, run_id: str, *states: State, **fields: Any) -> Run:
     return run
 
 
+def train(served: Any, run_id: str) -> Run:
+    """A worker says its first words: from now on it is known who trains, and since when."""
+    registry, run = served.controller.registry, move(served, run_id, State.RUNNING)
+    known: Run = served.controller.write(
+        registry.update, run_id, run.attempt, pid=4242, started_at=time.time()
+    )
+    return known
+
+
 def fail(served: Any, message: str = "It broke.", **fields: Any) -> Run:
     """A run that ended as error."""
     run = wait(served)
@@ -70,7 +80,7 @@ def succeed(served: Any, n_predictions: int = 3, new: NewRun = NEW) -> Run:
     """A run that ended well: with events, predictions, scores and files."""
     run_id = wait(served, new).run_id
     begin(served, run_id)
-    move(served, run_id, State.RUNNING)
+    train(served, run_id)
     registry = served.controller.registry
     served.controller.write(registry.record_events, run_id, 1, 0, EVENTS)
     move(served, run_id, State.EVALUATING, State.FINISHING)
