@@ -27,8 +27,9 @@ class HostReport:
     `python` is the interpreter of a run: that of the environment with the backend's packages, once it is
     built (`has_environment`). `modules` are those that were asked for with their versions, None for one that
     is not there, "" for one whose version is unknown; `commands` those that were looked for, each with its
-    path, None for one that is not on PATH. `problem` says why remote_dir cannot be used, `runs_no_programs`
-    that its disk is mounted noexec. `smi` holds what nvidia-smi said, by its arguments.
+    path, None for one that is not on PATH. `trial` is what sbatch said to a job like a run's. `problem` says
+    why remote_dir cannot be used, `runs_no_programs` that its disk is mounted noexec. `smi` holds what
+    nvidia-smi said, by its arguments.
     """
 
     host: str
@@ -45,6 +46,7 @@ class HostReport:
     torch: TorchBuild | None = None
     modules: Mapping[str, str | None] = field(default_factory=dict)
     commands: Mapping[str, str | None] = field(default_factory=dict)
+    trial: Answer | None = None
     smi: Mapping[tuple[str, ...], Answer] = field(default_factory=dict)
 
     @classmethod
@@ -66,6 +68,7 @@ class HostReport:
                 torch=_torch(body.get("torch")),
                 modules=_texts(body.get("modules")),
                 commands=_texts(body.get("commands")),
+                trial=_answer(body["trial"]) if body.get("trial") else None,
                 smi={
                     tuple(arguments): _answer(said)
                     for arguments, said in zip(asked, body.get("smi") or (), strict=False)

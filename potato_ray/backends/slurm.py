@@ -54,7 +54,8 @@ class SlurmBackend(HostBackend[SlurmSettings]):
             "do": "probe",
             "remote_dir": settings.remote_dir,
             "env": dict(settings.env),
-            "commands": list(slurm_check.COMMANDS),
+            "commands": [*slurm_check.COMMANDS, settings.job_python],
+            "trial": slurm_check.trial(settings),
         }
         return HostReport.from_json(one_answer(line, settings.python, request, "facts", FACTS_S))
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import posixpath
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from potato_ray.agent.slurm.refusals import advice
 from potato_ray.backends.base import Check, CheckReport, Placement
 from potato_ray.backends.host_report import HostReport
 from potato_ray.backends.slurm_settings import SlurmSettings
@@ -24,6 +26,7 @@ _WITH_COMMANDS: Final = (
     "Log in to a node that has it, or set PATH in the backend's env, the usual folders included."
 )
 _NODE_LOCAL: Final = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 - looked for, not used
+_JOB: Final = re.compile(r"^Job \d+ to start at ", re.ASCII)
 NODES_UNSEEN: Final = (
     "the packages of the compute nodes cannot be seen from a login node: one that is missing there ends the "
     "first run, with the import error in its log"
@@ -42,8 +45,9 @@ def reached(
             login_check(report),
             way_back,
             *_command_checks(settings, report),
+            *_trial_check(settings, report),
             _python_check(report),
-            _job_python_check(settings),
+            _job_python_check(settings, report),
             _device_check(settings, placed),
             disk_check(report),
             Check("path", ok=True, message=f"PATH there: {_search_path(settings, report)}"),
@@ -67,7 +71,7 @@ def _command_checks(settings: SlurmSettings, report: HostReport) -> list[Check]:
     ]
     if missing:
         return missing
-    places = sorted({posixpath.dirname(path) for path in found.values() if path})
+    places = sorted({posixpath.dirname(path) for name in COMMANDS if (path := found.get(name))})
     names = ", ".join(command for command in COMMANDS if found.get(command))
     checks = [Check("slurm", ok=True, message=f"{names} in {' and '.join(places)}")]
     if not found.get("scontrol"):
@@ -76,14 +80,45 @@ def _command_checks(settings: SlurmSettings, report: HostReport) -> list[Check]:
     return checks
 
 
+def trial(settings: SlurmSettings) -> list[str] | None:
+    """The flags of a job that is only tried; None where they cannot be told apart."""
+    try:
+        return settings.arguments
+    except ValueError:
+        return None
+
+
+def _trial_check(settings: SlurmSettings, report: HostReport) -> list[Check]:
+    """Whether SLURM would take a job like a run's, as `sbatch --test-only` says."""
+    said = report.trial
+    if said is None:
+        return []
+    lines = [line.removeprefix("sbatch: ").strip() for line in said.text.splitlines() if line.strip()]
+    words = lines[-1].removeprefix("error: ").removeprefix("allocation failure: ") if lines else ""
+    if said.code == 0:
+        when = _JOB.sub(", and could start it at ", words)
+        return [Check("job", ok=True, message=f"SLURM would take the job{when if when != words else ''}")]
+    # "Node configuration": also while the nodes that could run it are down, for which a job would wait.
+    is_certain = said.code is not None and "node configuration" not in words
+    next_step = advice(words) if is_certain else ""
+    if not next_step:
+        message = f"SLURM does not say when a job would start: {words or 'it gave no reason'}"
+        return [Check("job", ok=True, message=message, is_note=True)]
+    message = f"SLURM would refuse the job: {words} ({_flags(settings)})"
+    return [Check("job", ok=False, message=message, next_step=next_step)]
+
+
 def _python_check(report: HostReport) -> Check:
     check = python_check(report)
     return replace(check, message=f"{check.message}, for the agent on the login node")
 
 
-def _job_python_check(settings: SlurmSettings) -> Check:
+def _job_python_check(settings: SlurmSettings, report: HostReport) -> Check:
     whose = "" if settings.names_job_python else ", the value of python"
     message = f"a job on a compute node runs {settings.job_python}{whose}"
+    if report.commands.get(settings.job_python, "") is None:
+        unseen = f"{message}; on the login node it is not to be found, so look whether it is there"
+        return Check("job_python", ok=True, message=unseen, is_note=True)
     return Check("job_python", ok=True, message=message)
 
 
@@ -134,7 +169,7 @@ def _facts(settings: SlurmSettings, report: HostReport, placed: Placement) -> Ma
         "path": _search_path(settings, report),
         "disk_free_mb": report.free_disk_mb,
         "device": placed.device,
-        "commands": dict(report.commands),
+        "commands": {name: report.commands.get(name) for name in COMMANDS},
         "flags": settings.flags,
         "warnings": _warnings(settings, report),
     }

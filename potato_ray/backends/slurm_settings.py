@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,6 +45,12 @@ class SlurmSettings(HostSettings):
     def flags(self) -> dict[str, Any]:
         """The keys that are set, of those that become flags of sbatch."""
         return {name: self.keys[name] for name in FLAGS if name in self.keys}
+
+    @property
+    def arguments(self) -> list[str]:
+        """What a job asks for, as on a command line of sbatch. Raises ValueError for a torn quote."""
+        flags = [f"{FLAGS[name]}={value}" for name, value in self.flags.items()]
+        return [*flags, *shlex.split(" ".join(map(str, self.keys.get("sbatch_args", ()))))]
 
     @property
     def asks_for_cards(self) -> bool:

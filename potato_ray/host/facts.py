@@ -17,6 +17,8 @@ from typing import Any, Mapping, Sequence
 from potato_ray.host.remote_dir import disk_facts, place
 
 SMI_S = 10.0
+TRIAL_S = 25.0
+"""For SLURM to say whether it would take a job; one that is down says so after 18 s."""
 ASK_S = 60.0
 """For an interpreter that imports torch for the first time."""
 MOST_OUTPUT_CHARS = 4 << 20
@@ -55,7 +57,8 @@ def facts(request: Mapping[str, Any], has_code: bool) -> dict[str, Any]:
 
     `smi`: [{"code", "out"}] for each list of arguments; `torch`: {"version", "cuda", "hip",
     "architectures"} or None; `modules`: {name: version, "" for an unknown one, None for none that is there};
-    `commands`: {name: path, None for one that is not on PATH}. `env` of the request is set before them.
+    `commands`: {name or path: path, None for one that is not there}; `trial`: {"code", "out"} of sbatch for a
+    job with these flags, which is not submitted. `env` of the request is set before them.
     """
     built = environment_python(request)
     python = str(built) if built is not None and is_built(built) else sys.executable
@@ -75,8 +78,27 @@ def facts(request: Mapping[str, Any], has_code: bool) -> dict[str, Any]:
         "smi": ask_smi(request.get("smi") or ()),
         "torch": _ask(python, [_ASK_TORCH], environment) if request.get("torch") else None,
         "modules": _ask(python, [_ASK_MODULES, *asked], environment) if asked else None,
-        "commands": {name: shutil.which(name, path=search_path) for name in request.get("commands") or ()},
+        "commands": {
+            name: shutil.which(_from_home(name), path=search_path) for name in request.get("commands") or ()
+        },
+        "trial": _trial(request["trial"], environment) if request.get("trial") is not None else None,
     }
+
+
+def _from_home(name: str) -> str:
+    """The path of a command below the home folder; any other name as it is."""
+    return str(Path.home() / name[2:]) if name.startswith("~/") else name
+
+
+def _trial(flags: Sequence[str], environment: Mapping[str, str]) -> dict[str, Any] | None:
+    """What sbatch says to a job with these flags, without submitting it; None without sbatch."""
+    sbatch = shutil.which("sbatch", path=environment.get("PATH"))
+    if sbatch is None:
+        return None
+    kept = {name: value for name, value in environment.items() if not name.startswith("SBATCH_")}
+    command = [sbatch, "--test-only", "--output=/dev/null", *flags, "--wrap=:"]
+    code, out = run(command, TRIAL_S, kept)
+    return {"code": code, "out": out}
 
 
 def environment_python(request: Mapping[str, Any]) -> Path | None:

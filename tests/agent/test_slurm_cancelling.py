@@ -29,7 +29,7 @@ def test_a_job_that_waits_is_cancelled_at_once(node: SlurmScene) -> None:
     place.end()
     end = node.folder.read_exit()
     assert end is not None
-    assert (end.reason, end.detail) == ("cancelled", "It was cancelled before SLURM started it.")
+    assert (end.reason, end.detail) == ("cancelled", "It was cancelled before its worker began.")
     assert place.failure() is None
 
 

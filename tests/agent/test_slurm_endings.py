@@ -218,7 +218,7 @@ def test_a_line_of_the_prelude_that_failed_is_named() -> None:
         f"{BEGIN}its interpreter /opt/py could not be started on node07: exec: /opt/py: not found; before "
         "that, line 1 of its prelude failed with code 127: module: command not found."
     )
-    assert failure.next_step == "Correct the backend's `prelude`."
+    assert failure.next_step.startswith("Correct the backend's `prelude`. Is that in order: Set `job_python`")
 
 
 def test_a_prelude_that_ended_the_job_is_named() -> None:
@@ -229,6 +229,29 @@ def test_a_prelude_that_ended_the_job_is_named() -> None:
     failure = told(shown("FAILED", "NonZeroExitCode", "2:0"), output)
     assert failure.message.startswith(f"{BEGIN}its prelude ended it with code 2 on node07: syntax error near")
     assert "`prelude`" in failure.next_step
+
+
+def test_a_line_that_ended_the_prelude_is_told_once() -> None:
+    output = (
+        "/var/spool/job: line 14: module: command not found\n"
+        "potato-ray: line 2 of the prelude failed with code 127\n"
+        "potato-ray: the prelude ended the job with code 127\n"
+    )
+    message = told(shown("FAILED", "NonZeroExitCode", "127:0"), output).message
+    assert message == f"{BEGIN}its prelude ended it with code 127 on node07: module: command not found."
+
+
+@pytest.mark.parametrize(
+    ("fields", "given"),
+    [
+        ("MinMemoryNode=400M", ", 400M, on node07"),
+        ("MinMemoryCPU=100M", ", 100M a CPU, on node07"),
+        ("MinMemoryNode=0", " on node07"),
+    ],
+)
+def test_a_job_that_needed_too_much_memory_is_told_what_it_had(fields: str, given: str) -> None:
+    failure = told(f"{shown('OUT_OF_MEMORY', 'OutOfMemory', '0:125')} {fields}", "")
+    assert f"it needed more memory than SLURM gave it{given}" in failure.message
 
 
 def test_a_prelude_that_failed_is_no_excuse_for_slurm() -> None:
@@ -260,6 +283,11 @@ def test_squeue_is_believed_where_there_is_no_scontrol() -> None:
 def test_scontrol_goes_before_squeue() -> None:
     facts = JobFacts.of(shown("FAILED", "launch_failed_requeued_held"), "", JobState("RUNNING", "x", "n9"))
     assert (facts.state, facts.reason, facts.nodes) == ("FAILED", "launch failed requeued held", "node07")
+
+
+def test_of_several_ends_in_slurm_out_the_last_one_counts() -> None:
+    output = cancelled("JOB REQUEUE").replace("node07", "node03") + "at work\n" + cancelled("TIME LIMIT")
+    assert told("", output).message == f"{BEGIN}it reached its time limit on node07."
 
 
 def test_garbage_is_survived() -> None:

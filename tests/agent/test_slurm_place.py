@@ -10,7 +10,7 @@ from slurm_scene import AWAY, CODE, ID, SlurmScene
 
 from potato_ray.agent.apart import Interrupted
 from potato_ray.agent.launching import NotLaunched
-from potato_ray.agent.slurm.place import SETTLE_S
+from potato_ray.agent.slurm.place import ASKED_SETTLE_S, SETTLE_S
 from potato_ray.agent.slurm.submission import Submission
 from potato_ray.job.folder import Exit
 from potato_ray.job.follow import ALIVE, ENDED, GONE, STARTING
@@ -76,6 +76,35 @@ def test_a_job_that_slurm_has_ended_is_gone_once_its_exit_has_had_time_to_come(
     node.clock.sleep(SETTLE_S - 1.0)
     assert place.state() == ALIVE
     node.clock.sleep(1.0)
+    assert place.state() == GONE
+
+
+def test_a_line_of_the_prelude_that_failed_is_told_of_a_worker_that_began_all_the_same(
+    node: SlurmScene,
+) -> None:
+    place = node.submitted("RUNNING", nodes="n1", prelude=("module load cuda",))
+    (node.folder.path / "slurm.out").write_text(
+        "job.sh: line 14: module: command not found\npotato-ray: line 1 of the prelude failed with code 127\n"
+    )
+    node.begins()
+    for _ in range(3):
+        place.state()
+    node.folder.write_exit(SUCCESS)
+    assert place.state() == ENDED
+    told = [line for line in node.lines if "prelude" in line]
+    assert told == [
+        "warning: Line 1 of its prelude failed with code 127: module: command not found;"
+        " the worker began all the same"
+    ]
+
+
+def test_a_job_that_was_ended_before_its_worker_began_is_soon_gone(node: SlurmScene) -> None:
+    place = node.submitted("RUNNING", nodes="n1")
+    place.cancel("cancelled", 20.0)
+    node.turn(place, "FAILED", "JobLaunchFailure", "n1")
+    assert node.lines[-1] == f"SLURM job {ID}: FAILED (JobLaunchFailure) on n1, after its cancel"
+    assert place.state() == ALIVE
+    node.clock.sleep(ASKED_SETTLE_S)
     assert place.state() == GONE
 
 

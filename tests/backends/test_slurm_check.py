@@ -96,7 +96,8 @@ def test_it_is_one_login_and_one_look_that_installs_and_imports_nothing(checked:
         "do": "probe",
         "remote_dir": "/shared/p",
         "env": {"PATH": "/opt/slurm/bin"},
-        "commands": list(COMMANDS),
+        "commands": [*COMMANDS, "/shared/env/bin/python"],
+        "trial": ["--partition=gpu", "--gres=gpu:1"],
     }
     assert not line.is_open
 
@@ -122,6 +123,66 @@ def test_a_command_that_is_not_on_path_keeps_runs_from_starting(
     [failed] = [check for check in report.checks if not check.ok]
     assert failed.message == words
     assert "env" in failed.next_step
+
+
+STARTS = "start it at 2026-11-30T13:04:36 using 1 processors on nodes n1 in partition gpu"
+
+
+@pytest.mark.parametrize(
+    ("code", "out", "ok", "words"),
+    [
+        (
+            0,
+            f"sbatch: Job 4242 to {STARTS.replace(' it', '')}\n",
+            True,
+            f"SLURM would take the job, and could {STARTS}",
+        ),
+        (0, "", True, "SLURM would take the job"),
+        (
+            1,
+            "sbatch: error: invalid partition specified: gpu\n"
+            "allocation failure: Invalid partition name specified\n",
+            False,
+            "SLURM would refuse the job: Invalid partition name specified (partition gpu, gres gpu:1)",
+        ),
+        (
+            1,
+            "allocation failure: Requested node configuration is not available\n",
+            True,
+            "SLURM does not say when a job would start: Requested node configuration is not available",
+        ),
+        (
+            None,
+            "sbatch did not answer within 25 s",
+            True,
+            "SLURM does not say when a job would start: sbatch did not answer within 25 s",
+        ),
+    ],
+)
+def test_slurm_is_asked_whether_it_would_take_a_job_like_a_run_s(
+    checked: Any, code: int | None, out: str, ok: bool, words: str
+) -> None:
+    report = checked({"trial": {"code": code, "out": out}})
+    assert report.ok is ok
+    assert said(report, "job") == [words]
+
+
+def test_the_job_that_is_tried_asks_for_what_a_run_s_asks_for(checked: Any, line: Line) -> None:
+    checked(keys={**KEYS, "cpus_per_task": 2, "sbatch_args": ["-C", "a100", '--comment="two words"']})
+    flags = ["--partition=gpu", "--gres=gpu:1", "--cpus-per-task=2", "-C", "a100", "--comment=two words"]
+    assert line.asked[0]["trial"] == flags
+
+
+def test_a_quote_that_is_not_closed_is_left_to_the_submission(checked: Any, line: Line) -> None:
+    assert checked(keys={**KEYS, "sbatch_args": ['--comment="two']}).ok
+    assert line.asked[0]["trial"] is None
+
+
+def test_an_interpreter_that_the_login_node_does_not_have_is_to_be_looked_for(checked: Any) -> None:
+    report = checked({"commands": {**FACTS["commands"], "/shared/env/bin/python": None}})
+    assert report.ok
+    [message] = said(report, "job_python")
+    assert message.endswith("on the login node it is not to be found, so look whether it is there")
 
 
 def test_without_scontrol_runs_start_all_the_same(checked: Any) -> None:

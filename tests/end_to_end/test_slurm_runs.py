@@ -18,12 +18,13 @@ from potato_ray.registry.states import State
 pytestmark = pytest.mark.ray
 
 POLL_S = 2
-CPU, GPU, SMALL, HELD = "cpu", "gpu", "small", "held"
+CPU, GPU, SMALL, HELD, WRONG = "cpu", "gpu", "small", "held", "wrong"
 VARIANTS = {
     CPU: {},
     GPU: {"gres": "gpu:1"},
     SMALL: {"mem": "150M", "poll_interval_s": POLL_S},
     HELD: {"sbatch_args": ["--hold"]},
+    WRONG: {"partition": "nosuch"},
 }
 
 
@@ -36,6 +37,21 @@ def lab(running: SlurmLab, slurm: SlurmCluster) -> SlurmLab:
 def running(module_slurm: SlurmCluster) -> Iterator[SlurmLab]:
     with slurm_lab(module_slurm, VARIANTS) as made:
         yield made
+
+
+@pytest.mark.parametrize(
+    ("backend", "ok", "words"),
+    [(GPU, True, "SLURM would take the job"), (WRONG, False, "Invalid partition name specified")],
+)
+def test_a_check_asks_slurm_whether_it_would_take_the_job(
+    lab: SlurmLab, backend: str, ok: bool, words: str
+) -> None:
+    before = lab.cluster.ask("squeue", "--noheader", "--states=all")
+    report = lab.post(f"{API}/backends/{backend}/check", {})
+    [job] = [check for check in report["checks"] if check["name"] == "job"]
+    assert (report["ok"], job["ok"]) == (ok, ok)
+    assert words in job["message"]
+    assert lab.cluster.ask("squeue", "--noheader", "--states=all") == before
 
 
 def test_a_run_comes_home_and_leaves_nothing(lab: SlurmLab) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import fake_nvidia_smi
 import pytest
+from fake_slurm import FakeSlurm
 from host_talk import NAME
 from parts import missing
 
@@ -86,6 +87,18 @@ def test_commands_are_looked_for_on_the_path_that_env_sets(one_host, tmp_path) -
     assert one_host.ask("probe", commands=names).line()["facts"]["commands"] == dict.fromkeys(names)
     told = one_host.ask("probe", commands=names, env={"PATH": str(there.parent)}).line()["facts"]
     assert told["commands"] == {there.name: str(there), "no-such-command": None}
+
+
+def test_slurm_is_asked_by_a_job_that_is_not_submitted(one_host, tmp_path) -> None:
+    fake = FakeSlurm(tmp_path / "fake")
+    fake.answers("sbatch", code=1, err="allocation failure: Invalid partition name specified\n")
+    told = one_host.ask("probe", trial=["--partition=x"], env={**fake.env, "SBATCH_QOS": "y"}).line()["facts"]
+    assert told["trial"] == {"code": 1, "out": "allocation failure: Invalid partition name specified\n"}
+    [call] = fake.calls("sbatch")
+    assert call["args"] == ["--test-only", "--output=/dev/null", "--partition=x", "--wrap=:"]
+    assert "SBATCH_QOS" not in call["env"]
+    nothing = one_host.ask("probe", trial=[], env={"PATH": "/nowhere"}).line()["facts"]
+    assert nothing["trial"] is None
 
 
 def test_files_in_the_home_are_not_taken_for_modules(one_host) -> None:

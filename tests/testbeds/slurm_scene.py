@@ -46,10 +46,10 @@ class SlurmScene:
     def log(self, words: str, level: str = "info") -> None:
         self.lines.append(words if level == "info" else f"{level}: {words}")
 
-    def place(self) -> SlurmPlace:
+    def place(self, prelude: tuple[str, ...] = ()) -> SlurmPlace:
         """That of an agent which has just been started; its watch turns when `turn` is called."""
         # Without an interval, each look asks.
-        keys = SlurmKeys(mem="1G", poll_interval_s=0.0, env=self.fake.env)
+        keys = SlurmKeys(mem="1G", prelude=prelude, poll_interval_s=0.0, env=self.fake.env)
         settings = Settings("server", "far", self._workdir, sys.executable, host="login1", slurm=keys)
         return SlurmPlace(
             self.held,
@@ -62,9 +62,11 @@ class SlurmScene:
             follow=self._watches.append,
         )
 
-    def submitted(self, state: str = "", reason: str = "None", nodes: str = "") -> SlurmPlace:
+    def submitted(
+        self, state: str = "", reason: str = "None", nodes: str = "", prelude: tuple[str, ...] = ()
+    ) -> SlurmPlace:
         """One with a job at SLURM, which was looked at once."""
-        place = self.place()
+        place = self.place(prelude)
         place.start(CODE)
         self.turn(place, state, reason, nodes)
         return place

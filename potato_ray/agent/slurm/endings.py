@@ -128,9 +128,10 @@ def _time_limit(facts: JobFacts) -> Cause:
 
 
 def _out_of_memory(facts: JobFacts) -> Cause:
+    given = f", {facts.memory}," if facts.memory else ""
     return Cause(
-        f"it needed more memory than SLURM gave it{facts.where}",
-        "Raise the backend's `mem`, or use a smaller model, smaller batches or fewer items.",
+        f"it needed more memory than SLURM gave it{given}{facts.where}",
+        "Raise `mem` of the backend, or use a smaller model, smaller batches or fewer items.",
     )
 
 
@@ -226,11 +227,13 @@ def _ended(facts: JobFacts) -> Cause:
 def _with_prelude(cause: Cause, facts: JobFacts) -> Cause:
     """The same, with the lines of the prelude that failed before, which are the likeliest cause."""
     failed = prelude_failures(facts.output)
+    if facts.prelude_code is not None and failed and failed[-1].endswith(facts.last_words):
+        failed.pop()  # the one that ended it, in these words
     if not failed:
         return cause
-    return Cause(
-        f"{cause.what.rstrip('.')}; before that, {'; '.join(failed)}", "Correct the backend's `prelude`."
-    )
+    first = "Correct the backend's `prelude`."
+    further = "" if cause.next_step.startswith(first[:-1]) else f" Is that in order: {cause.next_step}"
+    return Cause(f"{cause.what.rstrip('.')}; before that, {'; '.join(failed)}", f"{first}{further}")
 
 
 def _signal_name(number: int) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import Mapping, NamedTuple
 
 from potato_ray.agent.slurm.states import JobState
 
-_FIELD = re.compile(r"(?:^|\s)(JobState|Reason|ExitCode|TimeLimit|NodeList|Restarts|StdOut)=(\S*)")
+_FIELD = re.compile(
+    r"(?:^|\s)(JobState|Reason|ExitCode|TimeLimit|NodeList|Restarts|StdOut|MinMemoryNode|MinMemoryCPU)=(\S*)"
+)
 _CANCELLED = re.compile(r"\*\*\* (?:JOB|STEP) \S+ ON (\S+) CANCELLED AT \S+(?: DUE TO (.+?))? \*\*\*")
 _LINE_FAILED = re.compile(r"potato-ray: line (\d+) of the prelude failed with code (\d+)")
 _PRELUDE_ENDED = re.compile(r"^potato-ray: the prelude ended the job with code (\d+)", re.MULTILINE)
@@ -28,6 +30,7 @@ class JobFacts(NamedTuple):
     signal: int = 0
     nodes: str = ""
     time_limit: str = ""
+    memory: str = ""
     restarts: int = 0
     output_file: str = ""
     due_to: str = ""
@@ -50,6 +53,7 @@ class JobFacts(NamedTuple):
             signal=signal,
             nodes=told.get("NodeList") or (seen.nodes if seen is not None else "") or node,
             time_limit=told.get("TimeLimit", ""),
+            memory=_memory(told),
             restarts=_two_numbers(told.get("Restarts", ""))[0],
             output_file=told.get("StdOut", ""),
             due_to=due_to,
@@ -91,6 +95,14 @@ def prelude_failures(output: str) -> list[str]:
             found.append(f"line {number} of its prelude failed with code {code}{words}")
         before = line
     return found
+
+
+def _memory(told: Mapping[str, str]) -> str:
+    """What a job was given, such as "400M" or "100M a CPU"; "" where SLURM limits none."""
+    of_node, of_cpu = told.get("MinMemoryNode", "0"), told.get("MinMemoryCPU", "0")
+    if of_node.strip("0"):
+        return of_node
+    return f"{of_cpu} a CPU" if of_cpu.strip("0") else ""
 
 
 def _two_numbers(text: str) -> tuple[int, int]:

@@ -15,6 +15,7 @@ from potato_ray.agent.slurm.cancelling import cancel_by_name
 from potato_ray.agent.slurm.commands import Slurm
 from potato_ray.agent.slurm.endings import ending, is_from_outside
 from potato_ray.agent.slurm.inquiry import Inquiry
+from potato_ray.agent.slurm.job_facts import prelude_failures
 from potato_ray.agent.slurm.keys import SlurmKeys
 from potato_ray.agent.slurm.looks import Looks, folder_name
 from potato_ray.agent.slurm.script import OUTPUT, job_script
@@ -32,6 +33,8 @@ LIST_EVERY_S = 1.0
 """A job's folder; that costs a file server something."""
 AGAIN_S = 10.0
 """Between two cancels of a job whose submission was broken off."""
+ASKED_SETTLE_S = 3.0
+"""How much later a worker may be seen whose job has ended after it was asked for its end."""
 SETTLE_S = 30.0
 """How much later than the end of its job exit.json may be seen: a network file system keeps what it knew."""
 
@@ -83,6 +86,8 @@ class SlurmPlace(Workplace):
         self._broken_off = False
         self._problem = ""
         self._listed_at = float("-inf")
+        self._prelude_read: set[str] = set()
+        self._prelude_told: set[str] = set()
 
     def has_started(self) -> bool:
         return bool(self._submission is not None and self._submission.job_id) or self._folder.exit.exists()
@@ -124,6 +129,7 @@ class SlurmPlace(Workplace):
 
     def state(self) -> str:
         if self._exit_is_there():
+            self._tell_of_prelude("at its end")
             return ENDED
         if not self._has_id:
             return STARTING
@@ -136,7 +142,20 @@ class SlurmPlace(Workplace):
         if waits and self._folder.process.exists():
             # Back in the queue, where it cannot go on; or squeue has not looked since its start.
             return GONE if self._has_run else self._follower.state()
-        return STARTING if waits or not self._folder.process.exists() else ALIVE
+        if waits or not self._folder.process.exists():
+            return STARTING
+        self._tell_of_prelude("at its beginning")
+        return ALIVE
+
+    def _tell_of_prelude(self, when: str) -> None:
+        """Say which lines failed before a worker that began all the same: once at each `when`."""
+        if when in self._prelude_read or not self._keys.prelude or not self._folder.process.exists():
+            return
+        self._prelude_read.add(when)
+        for failure in prelude_failures(tail_of(self._folder.path / OUTPUT)):
+            if failure not in self._prelude_told:
+                self._prelude_told.add(failure)
+                self._tell.log(f"{failure[0].upper()}{failure[1:]}; the worker began all the same", "warning")
 
     def cancel(self, why: str, grace_s: float) -> None:
         """Ask the launcher, in its folder, and SLURM; the first tells it that the signal is ours."""
@@ -183,7 +202,7 @@ class SlurmPlace(Workplace):
 
     def _write_cancelled(self) -> None:
         now = time.time()
-        said = "It was cancelled before SLURM started it."
+        said = "It was cancelled before its worker began."
         if self.may_go_on:
             said = "It was cancelled before its worker began; SLURM has not taken that yet."
         try:
@@ -250,7 +269,10 @@ class SlurmPlace(Workplace):
         now = self._clock()
         if self._over_since is None:
             self._over_since = now
-        return GONE if now - self._over_since >= self._settle_s else ALIVE
+        # One whose worker has not begun has nothing to show; it may have been ended before that.
+        never_began = self._was_asked and not self._folder.process.exists()
+        settle_s = min(ASKED_SETTLE_S, self._settle_s) if never_began else self._settle_s
+        return GONE if now - self._over_since >= settle_s else ALIVE
 
     def _exit_is_there(self) -> bool:
         if self._folder.exit.exists():

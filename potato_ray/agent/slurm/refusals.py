@@ -33,12 +33,16 @@ _ADVICE = (
 _OTHERWISE = "Correct the SLURM keys of the backend, then start the run again."
 
 
+def advice(words: str) -> str:
+    """What to do about a refusal in these words; "" where they are none that is known."""
+    low = words.lower()
+    return next((text for pattern, text in _ADVICE if re.search(pattern, low)), "")
+
+
 def refusal(words: str, host: str) -> Failure:
     """Why a job was not taken; `words` are those of sbatch, `host` is the login node."""
     said = words or "it gave no reason"
-    low = words.lower()
-    advice = next((text for pattern, text in _ADVICE if re.search(pattern, low)), _OTHERWISE)
-    return Failure(CODE, f"SLURM refused the job on {host}: {said}.", advice)
+    return Failure(CODE, f"SLURM refused the job on {host}: {said}.", advice(words) or _OTHERWISE)
 
 
 def no_id(said: str, host: str) -> Failure:

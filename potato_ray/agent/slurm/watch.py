@@ -158,6 +158,8 @@ class JobWatch:
         self._seen = seen
         if seen is not None:
             words = in_words(self._submission.job_id, seen)
+            if seen.final and self._grace_ends_at is not None:
+                words += ", after its cancel"
             if self._say(words, f"waiting for {words}"):
                 self._warn(seen)
 
@@ -165,9 +167,7 @@ class JobWatch:
         """As Looks.look, for this job alone, where no folder can be shared. Raises SlurmAway."""
         if str(failure) != self._unshared:
             self._unshared = str(failure)
-            self._tell.log(
-                f"SLURM is asked for this job alone, for want of a folder: {failure}", "warning"
-            )
+            self._tell.log(f"SLURM is asked for this job alone, for want of a folder: {failure}", "warning")
         if self._clock() - self._asked_alone_at < self._every_s:
             return self._seen
         self._asked_alone_at = self._clock()
