@@ -9,6 +9,7 @@ import sys
 import textwrap
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -75,12 +76,17 @@ def _wrapped(text: str, indent: str, width: int | None) -> Iterator[str]:
 
 
 def print_table(
-    headings: Sequence[str], rows: Iterable[Sequence[str]], *, width: int, whole: Collection[str]
+    headings: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    width: int,
+    whole: Collection[str],
+    notes: Sequence[str] = (),
 ) -> None:
     """A plain table on stdout; columns as wide as their widest cell.
 
     Where that is more than `width`, the widest columns are cut, with a … at the end; those whose
-    heading is in `whole` are not.
+    heading is in `whole` are not. `notes`: a line below each row, indented, "": none.
     """
     body = [list(headings), *[list(row) for row in rows]]
     widths = [max(len(row[i]) for row in body) for i in range(len(headings))]
@@ -88,8 +94,10 @@ def print_table(
     for _ in range(sum(widths) + len(GAP) * (len(widths) - 1) - width):
         widest = max(cuttable, key=lambda i: widths[i])
         widths[widest] -= widths[widest] > 1
-    for row in body:
+    for row, note in zip_longest(body, ("", *notes), fillvalue=""):
         out(GAP.join(_cut(cell, each).ljust(each) for cell, each in zip(row, widths, strict=True)).rstrip())
+        if note:
+            out(GAP + _cut(note, width - len(GAP)))
 
 
 def _cut(cell: str, width: int) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from potato_ray import run_lookup
 from potato_ray.cli.output import out, print_json, print_table, say
-from potato_ray.cli.summary import detail_lines
+from potato_ray.cli.summary import detail_lines, step_of
 from potato_ray.config import load
 from potato_ray.config.models import ProjectConfig
 from potato_ray.errors import NotFound
@@ -52,7 +52,8 @@ def list_runs(config: Path, limit: int, status: str, trainer: str, *, as_json: b
         print_json({"runs": [run.as_json() for run in runs]})
         return 0
     headings = ("run", "status", "trainer", "scheme", "items", "held-out score", "ran on")
-    print_table(headings, [_row(run) for run in runs], width=WIDTH, whole=("run", "held-out score"))
+    rows, steps = [_row(run) for run in runs], [step_of(run) for run in runs]
+    print_table(headings, rows, width=WIDTH, whole=("run", "held-out score"), notes=steps)
     return 0
 
 

@@ -64,9 +64,16 @@ def end_lines(run: Run) -> Iterator[str]:
     yield from (f"warning: {warning}" for warning in run.warnings)
 
 
+def step_of(run: Run) -> str:
+    """`waiting for SLURM job 4242: PENDING (Priority)`: what a run that has not ended does; "" of others."""
+    return "" if run.ended else " ".join((run.step or run.phase).split())
+
+
 def detail_lines(run: Run, task_dir: Path) -> Iterator[str]:
     """Everything about one run of the project in `task_dir`, for `training show`."""
     yield from end_lines(run)
+    if step := step_of(run):
+        yield f"step: {step}"
     yield ""
     yield f"trainer   {run.trainer} on {run.scheme}, backend {run.backend}"
     if run.params:

@@ -78,6 +78,36 @@ def test_of_a_run_that_never_had_a_worker_the_end_alone_is_told(
     assert "took " not in shown
 
 
+def begin_run(config: ProjectConfig, step: str) -> None:
+    """A run in progress that says what it does."""
+    with Registry(config.registry_path, config.annotation_task_name) as registry:
+        run_id = registry.create_run(LONG, queue_max=9, allow_queue=True, max_concurrent=9).run_id
+        registry.begin(run_id, None, 9)
+        registry.transition(run_id, 1, State.RUNNING, step=step)
+
+
+def test_a_run_in_progress_shows_its_step(project: ProjectConfig, capsys: pytest.CaptureFixture[str]) -> None:
+    begin_run(project, "waiting for SLURM job 4242: PENDING (Priority)")
+    add_run(project, LONG, State.SUCCESS, step="writing predictions back")
+    list_runs(project.path, 50, "", "", as_json=False)
+    _, ended, running, step = capsys.readouterr().out.splitlines()
+    assert ("success" in ended, "running" in running) == (True, True)
+    assert step == "  waiting for SLURM job 4242: PENDING (Priority)"
+    show_run(running.split()[0], project.path, as_json=False)
+    assert "step: waiting for SLURM job 4242: PENDING (Priority)\n" in capsys.readouterr().out
+    show_run("latest", project.path, as_json=False)
+    assert "step: " not in capsys.readouterr().out
+
+
+def test_a_long_step_is_one_line_of_100_columns_too(
+    project: ProjectConfig, capsys: pytest.CaptureFixture[str]
+) -> None:
+    begin_run(project, "many words \n" * 20)
+    list_runs(project.path, 50, "", "", as_json=False)
+    *_, step = capsys.readouterr().out.splitlines()
+    assert (len(step), step[-1]) == (100, "…")
+
+
 @pytest.mark.parametrize("look", [show_run, show_log])
 def test_a_pruned_run_is_found_on_the_disk(project: ProjectConfig, look: object) -> None:
     folder = project.training_dir / "runs" / "20261129T164100-abcdef"
