@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from slurm_scene import AWAY, CODE, ID, SlurmScene
 from potato_ray.agent.apart import Interrupted
 from potato_ray.agent.launching import NotLaunched
 from potato_ray.agent.slurm.place import ASKED_SETTLE_S, SETTLE_S
+from potato_ray.agent.slurm.sbatch_lock import SbatchLock
 from potato_ray.agent.slurm.submission import Submission
 from potato_ray.job.folder import Exit
 from potato_ray.job.follow import ALIVE, ENDED, GONE, STARTING
@@ -190,6 +192,24 @@ def test_an_sbatch_that_was_let_go_of_is_waited_for_before_its_job_is_cancelled(
     place.end()
     [job] = node.fake.jobs().values()
     assert node.orders == [[f"--name={job['name']}"]] * 2
+
+
+def test_an_sbatch_of_the_agent_before_is_waited_for_too(node: SlurmScene) -> None:
+    node.fake.answers("sbatch", code=1, err=f"sbatch: error: {DOWN}\n")
+    node.is_unwanted = True
+    place = node.place()
+    with pytest.raises(Interrupted):
+        place.start(CODE)
+    before = SbatchLock(node.folder.path)
+    assert before.try_to_take()
+    ending = threading.Thread(target=place.end)
+    ending.start()
+    ending.join(0.5)
+    assert ending.is_alive()
+    assert node.orders == []
+    before.release()
+    ending.join(20)
+    assert len(node.orders) == 2
 
 
 def test_an_sbatch_that_answers_just_in_time_has_a_job_to_be_followed(

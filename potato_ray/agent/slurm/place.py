@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Callable
 
 from potato_ray.agent.apart import Interrupted, apart
+from potato_ray.agent.errors import AgentError
 from potato_ray.agent.held_job import Failure, HeldJob
 from potato_ray.agent.job_end import tail_of
 from potato_ray.agent.settings import Settings
@@ -18,6 +19,7 @@ from potato_ray.agent.slurm.inquiry import Inquiry
 from potato_ray.agent.slurm.job_facts import prelude_failures
 from potato_ray.agent.slurm.keys import SlurmKeys
 from potato_ray.agent.slurm.looks import Looks, folder_name
+from potato_ray.agent.slurm.sbatch_lock import SbatchLock
 from potato_ray.agent.slurm.script import OUTPUT, job_script
 from potato_ray.agent.slurm.states import JobState
 from potato_ray.agent.slurm.submission import Submission, submit
@@ -186,8 +188,7 @@ class SlurmPlace(Workplace):
 
         A controller that hung takes sbatch's words and scancel's when it wakes: the second is said twice.
         """
-        if self._submitting is not None:
-            self._submitting.wait(self._slurm.timeout_s)
+        self._wait_for_sbatch()
         ends_at, taken = self._clock() + self.after_grace_s, 0
         while True:
             submission = Submission.read(self._folder.path)
@@ -199,6 +200,17 @@ class SlurmPlace(Workplace):
                 self._problem = problem
                 self._tell.log(f"SLURM has not taken the cancel, it is tried again: {problem}", "warning")
             self._sleep(AGAIN_S)
+
+    def _wait_for_sbatch(self) -> None:
+        """For that of this agent, and for one of the agent before it."""
+        if self._submitting is not None:
+            self._submitting.wait(self._slurm.timeout_s)
+        lock = SbatchLock(self._folder.path)
+        try:
+            lock.take(self._slurm.timeout_s)
+        except (AgentError, OSError):
+            return  # it hangs; what it submits is cancelled below, or known to whoever clears up
+        lock.release()
 
     def _write_cancelled(self) -> None:
         now = time.time()
