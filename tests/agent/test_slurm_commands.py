@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -132,6 +133,15 @@ def test_another_cluster_is_named_before_the_rest(fake: FakeSlurm, slurm: Slurm)
     fake.shows("JobId=4 JobState=RUNNING\n")
     assert slurm.show_job("4", cluster="potato") == "JobId=4 JobState=RUNNING"
     assert fake.arguments("scontrol") == [["-M", "potato", "show", "job", "-o", "4"]]
+
+
+def test_a_command_is_of_no_folder_and_hears_no_signals_of_the_agents_terminal(
+    fake: FakeSlurm, slurm: Slurm
+) -> None:
+    slurm.scancel("1")
+    [call] = fake.calls("scancel")
+    assert call["cwd"] == "/"
+    assert call["session"] not in (os.getsid(0), 0)
 
 
 def test_a_job_is_submitted_from_its_folder(fake: FakeSlurm, slurm: Slurm, tmp_path: Path) -> None:

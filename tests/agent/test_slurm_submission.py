@@ -21,7 +21,7 @@ from potato_ray.agent.errors import Stopped
 from potato_ray.agent.file_lock import FileLock
 from potato_ray.agent.launching import NotLaunched
 from potato_ray.agent.slurm.commands import Slurm
-from potato_ray.agent.slurm.submission import NotSubmitted, Submission, find, submit
+from potato_ray.agent.slurm.submission import SETTLE_S, NotSubmitted, Submission, find, submit
 from potato_ray.job.folder import JobFolder
 
 ROOT = Path(potato_ray.__file__).parents[1]
@@ -121,6 +121,11 @@ def test_a_job_of_another_cluster_is_looked_for_there(node: LoginNode) -> None:
     assert len(node.fake.calls("sbatch")) == 1
 
 
+def test_an_sbatch_that_does_not_say_the_cluster_has_it_from_its_flags(node: LoginNode) -> None:
+    node.fake.answers("sbatch", out="17\n")
+    assert node.submit("-M far").key == "17;far"
+
+
 def test_a_job_that_one_of_several_clusters_has_is_looked_for_on_each(node: LoginNode) -> None:
     node.fake.answers("sbatch", code=1, err=UNANSWERED, submits=True)
     assert node.submit("--clusters=near,far").key == "4242;far"
@@ -215,6 +220,14 @@ def test_an_sbatch_that_was_killed_may_have_been_heard(node: LoginNode) -> None:
     node.fake.answers("sbatch", code=-9, submits=True)
     assert node.submit().job_id == "4242"
     assert len(node.fake.calls("sbatch")) == 1
+
+
+def test_one_that_comes_into_sight_a_moment_later_is_not_repeated(node: LoginNode) -> None:
+    begun = Submission.of("run-7.1")
+    begun.write(node.folder)
+    node.clock.after(SETTLE_S, lambda: node.fake.job("77", "PENDING", name=begun.name))
+    assert node.submit().job_id == "77"
+    assert node.fake.calls("sbatch") == []
 
 
 def test_nothing_is_submitted_while_nobody_can_look(node: LoginNode) -> None:

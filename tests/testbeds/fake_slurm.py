@@ -2,7 +2,7 @@
 
     jobs.json            the jobs that this SLURM knows: id -> {name, state, reason, nodes}, perhaps {cluster}
     NAME.answers.json    what NAME answers instead, one entry a call, as FakeSlurm.answers has them
-    NAME.calls.jsonl     how NAME was called: {args, env, cwd}
+    NAME.calls.jsonl     how NAME was called: {args, env, cwd, session}
     show.txt             the answer to `scontrol show job`
 
 The files may be changed while a test runs.
@@ -152,7 +152,7 @@ def main() -> int:
     name, *arguments = sys.argv[1:]
     folder = Path(os.environ["FAKE_SLURM_DIR"])
     with (folder / f"{name}.calls.jsonl").open("a") as calls:
-        body = {"args": arguments, "env": dict(os.environ), "cwd": str(Path.cwd())}
+        body = {"args": arguments, "env": dict(os.environ), "cwd": str(Path.cwd()), "session": os.getsid(0)}
         calls.write(json.dumps(body) + "\n")
     code, out, err = _answer(name, arguments, folder)
     sys.stdout.write(out)
