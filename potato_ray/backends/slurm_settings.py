@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from potato_ray.agent.slurm.keys import FLAGS
 from potato_ray.backends.host_settings import HostSettings, host_keys
+from potato_ray.config.slurm_cards import asks_for_cards
 
 if TYPE_CHECKING:
     from potato_ray.config.backends import SlurmBackend as Configured
-
-_CARDS: Final = re.compile(r"(?:^|[\s=,/])(?:gpu|mps|shard)(?=[\s=,:]|$)")
-"""A resource for which SLURM sets CUDA_VISIBLE_DEVICES, in a list such as "lscratch:10,gpu:a100:2"."""
-_CARD_FLAG: Final = re.compile(r"(?:^|\s)(?:-G|--gpus)")
-_RESOURCE_FLAG: Final = re.compile(r"(?:^|\s)--(?:gres|tres)[^\s=]*[\s=]+(\S+)")
 
 
 @dataclass(frozen=True)
@@ -56,10 +51,7 @@ class SlurmSettings(HostSettings):
     def asks_for_cards(self) -> bool:
         """Whether SLURM gives a job GPUs: by gres, or by a flag among sbatch_args."""
         further = [str(each) for each in self.keys.get("sbatch_args", ())]
-        if any(_CARD_FLAG.search(each) for each in further):
-            return True
-        asked = [str(self.keys.get("gres", "")), *_RESOURCE_FLAG.findall("\n".join(further))]
-        return any(_CARDS.search(each) for each in asked)
+        return asks_for_cards(str(self.keys.get("gres", "")), further)
 
     @classmethod
     def from_config(cls, configured: Configured, description: str, folder: Path) -> SlurmSettings:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-FORMS = 'minutes, "MM:SS", "HH:MM:SS", "D-HH", "D-HH:MM" or "D-HH:MM:SS"'
+FORMS = 'minutes, "MM:SS", "HH:MM:SS", "D-HH", "D-HH:MM", "D-HH:MM:SS" or "unlimited"'
 UNLIMITED = float("inf")
 _DAY_S, _HOUR_S, _MINUTE_S = 86_400, 3_600, 60
 _UNITS = {

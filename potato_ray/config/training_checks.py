@@ -8,7 +8,8 @@ from typing import Any
 
 from potato_ray.config.document import Document, KeyPath, dotted
 from potato_ray.config.scheme_checks import SCHEMES, scheme_names
-from potato_ray.config.slurm_time import seconds_of
+from potato_ray.config.slurm_cards import asks_for_cards
+from potato_ray.config.slurm_time import UNLIMITED, seconds_of
 from potato_ray.config.spelling import closest, listed
 
 TRAINING = "model_training"
@@ -145,10 +146,19 @@ def _check_slurm_time(document: Document, path: KeyPath) -> None:
         seconds = seconds_of(str(time))
     except ValueError:
         return
-    if seconds > _LONG_S:
-        document.warn(
-            path,
-            f"{dotted(path)} is {time}. A job that holds a GPU for more than 6 hours is long on a shared "
-            "cluster; check its policy",
-            "long_slurm_time",
-        )
+    if seconds <= _LONG_S:
+        return
+    # A number of 0 does not look like what it asks for.
+    unlimited = ", which is unlimited to SLURM" if seconds == UNLIMITED and str(time)[0] == "0" else ""
+    document.warn(
+        path,
+        f"{dotted(path)} is {time}{unlimited}. {_long_job(document, path[:-1])} is long on a shared cluster; "
+        "check its policy",
+        "long_slurm_time",
+    )
+
+
+def _long_job(document: Document, path: KeyPath) -> str:
+    further = [str(each) for each in document.list(*path, "sbatch_args")]
+    holds = asks_for_cards(document.text(*path, "gres"), further)
+    return "A job that holds a GPU for more than 6 hours" if holds else "A job of more than 6 hours"

@@ -12,7 +12,10 @@ from potato_ray.config.slurm_time import UNLIMITED, seconds_of
 from potato_ray.errors import ConfigInvalid
 
 Validate = Callable[[str], Validation]
-SLURM = "  backends:\n    cluster: {type: slurm, host: l, remote_dir: /s, job_python: p, time: TIME}\n"
+CARD = "gres: gpu:1, "
+SLURM = (
+    f"  backends:\n    cluster: {{type: slurm, host: l, remote_dir: /s, job_python: p, {CARD}time: TIME}}\n"
+)
 LONG = (
     "model_training.backends.cluster.time is 12:00:00. A job that holds a GPU for more than 6 hours is long "
     "on a shared cluster; check its policy"
@@ -31,6 +34,26 @@ def test_a_long_slurm_time_is_warned_of_in_the_known_words(check_training: Valid
     found = check_training(slurm("12:00:00"))
     assert [warning.text for warning in found.warnings] == [LONG]
     assert (found.exit_code(strict=False), found.exit_code(strict=True)) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("time", "words"),
+    [
+        ("12:00:00", "time is 12:00:00. A job of more than 6 hours is long"),
+        ("0", "time is 0, which is unlimited to SLURM. A job of more than 6 hours is long"),
+        ("unlimited", "time is unlimited. A job of more than 6 hours is long"),
+        (
+            "12:00:00, sbatch_args: [--gpus=1]",
+            "time is 12:00:00. A job that holds a GPU for more than 6 hours",
+        ),
+        ("12:00:00, sbatch_args: 7", "time is 12:00:00. A job of more than 6 hours is long"),
+    ],
+)
+def test_a_long_slurm_time_is_told_of_the_job_that_there_is(
+    check_training: Validate, time: str, words: str
+) -> None:
+    (warning,) = check_training(slurm(time).replace(CARD, "")).warnings
+    assert warning.text.startswith(f"model_training.backends.cluster.{words}")
 
 
 @pytest.mark.parametrize(
