@@ -24,6 +24,10 @@ EXIT_USAGE = 2
 EXIT_PROTOCOL = 3
 """Server and agent speak different versions: a service manager need not start this agent again."""
 EXIT_INTERRUPTED = 130
+NOT_SHARED = (
+    "is local to each machine as a rule: it must be the same folder on this machine and on the compute nodes."
+)
+_MACHINES_OWN = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 - looked for, not used
 
 
 def started_as(script: str) -> str:
@@ -62,6 +66,8 @@ def _work(options: argparse.Namespace, timing: Timing, stop: StopRequest, voice:
         )
         workdir = Workdir(settings.workdir)
         voice.say(f"agent for backend {settings.backend} of {connection.shown}; jobs are in {workdir.path}")
+        if settings.slurm is not None and _is_local(workdir.path):
+            voice.say(f"Warning: --workdir {workdir.path} {NOT_SHARED}")
         Agent(settings, workdir, contacts(connection, workdir, settings, version), stop, voice).run()
         connection.close()
     except ProtocolMismatch as mismatch:
@@ -89,6 +95,11 @@ def _settings(options: argparse.Namespace, timing: Timing) -> Settings:
         timing=timing,
         slurm=None if options.slurm_config is None else _slurm_keys(options.slurm_config),
     )
+
+
+def _is_local(folder: Path) -> bool:
+    """Whether it lies where each machine has files of its own, as a rule."""
+    return any(place in (folder, *folder.parents) for place in map(Path, _MACHINES_OWN))
 
 
 def _slurm_keys(path: Path) -> SlurmKeys:

@@ -9,11 +9,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from agent_at_work import AgentToKill, offer
-from protocol_server import HANG, ProtocolServer
+from protocol_server import HANG, TOKEN, ProtocolServer
 
+from potato_ray.agent import command_line, loop
 from potato_ray.agent.command_line import main
 from potato_ray.agent.stop_request import StopRequest
 from potato_ray.job.folder import JobFolder
@@ -214,6 +216,7 @@ def test_the_command_line_of_the_package_takes_the_same_options() -> None:
         ("{partition: gpu}", "is no JSON"),
         ('{"partitions": "gpu"}', "Did you mean partition?"),
         ("[]", "must be an object"),
+        ('{"time": "4 hours"}', 'time must be a SLURM time (minutes, "MM:SS"'),
     ],
 )
 def test_a_file_of_slurm_keys_that_cannot_be_used_is_said_at_once(
@@ -230,6 +233,31 @@ def test_a_file_of_slurm_keys_that_cannot_be_used_is_said_at_once(
     options = ["--server", "http://127.0.0.1:9", "--backend", "far", "--workdir", str(tmp_path / "work")]
     assert main([*options, "--slurm-config", str(keys)]) == 1
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("config", "folder", "is_warned_of"),
+    [(True, "own/work", True), (True, "owned", False), (False, "own", False)],
+)
+def test_a_workdir_that_compute_nodes_do_not_see_as_a_rule_is_warned_of(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    config: bool,
+    folder: str,
+    is_warned_of: bool,
+) -> None:
+    monkeypatch.setenv("POTATO_TRAINING_TOKEN", TOKEN)
+    monkeypatch.setattr(command_line, "_MACHINES_OWN", (str(tmp_path / "own"),))
+    monkeypatch.setattr(loop, "Agent", lambda *_: SimpleNamespace(run=lambda: None))
+    keys = tmp_path / "slurm.json"
+    keys.write_text("{}")
+    options = ["--server", "http://127.0.0.1:9", "--backend", "far", "--workdir", str(tmp_path / folder)]
+    assert main([*options, *(["--slurm-config", str(keys)] if config else [])]) == 0
+    said = capsys.readouterr().err
+    assert (
+        f"Warning: --workdir {tmp_path / folder} is local to each machine as a rule" in said
+    ) is is_warned_of
 
 
 def test_without_a_token_it_says_where_to_put_it(tmp_path: Path) -> None:

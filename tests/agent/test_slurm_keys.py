@@ -8,6 +8,7 @@ import pytest
 
 from potato_ray.agent.errors import AgentMisconfigured
 from potato_ray.agent.slurm.keys import FLAGS, SlurmConfigInvalid, SlurmKeys
+from potato_ray.config.slurm_time import FORMS, seconds_of
 
 ALL = {
     "partition": "gpu",
@@ -51,6 +52,14 @@ def test_minutes_and_megabytes_may_be_numbers() -> None:
     assert SlurmKeys.from_json({"time": 90, "mem": 4000}).flags() == ("--time=90", "--mem=4000")
 
 
+@pytest.mark.parametrize(
+    "time", ["90", "30:15", "4:00:00", "1-", "1-00", "1-2:30:05", "UNLIMITED", "infinite"]
+)
+def test_what_validate_takes_for_a_time_is_one_here(time: str) -> None:
+    assert seconds_of(time)
+    assert SlurmKeys.from_json({"time": time}).time == time
+
+
 def test_a_prelude_entry_of_several_lines_is_several_lines() -> None:
     assert SlurmKeys.from_json({"prelude": ["module load cuda", "a\r\nb\n", ""]}).prelude == (
         "module load cuda",
@@ -74,7 +83,11 @@ def test_numbers_in_env_become_text_and_the_values_stay_out_of_sight() -> None:
         ("gres", "gpu:1#", "a word"),
         ("constraint", 'a"b', "a word"),
         ("qos", 3, "a word"),
-        ("time", True, "a word"),
+        ("time", True, "a SLURM time"),
+        ("time", "4 hours", f"a SLURM time ({FORMS}), not '4 hours'"),
+        ("time", "4h", "a SLURM time"),
+        ("time", -5, "a SLURM time"),
+        ("time", "1:2:3:4", "a SLURM time"),
         ("cpus_per_task", 0, "a whole number, 1 or more"),
         ("cpus_per_task", 1.5, "a whole number, 1 or more"),
         ("poll_interval_s", 0, "a number of seconds above 0"),

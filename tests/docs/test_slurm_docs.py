@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from potato_ray.agent.command_line import _parser
 from potato_ray.agent.slurm.endings import ending
 from potato_ray.agent.slurm.keys import FLAGS, SlurmKeys
 from potato_ray.agent.slurm.place import AFTER_GRACE_S, SETTLE_S
@@ -138,3 +140,11 @@ def test_what_is_waited_for_takes_as_long_as_the_page_says() -> None:
     assert f"tried for {PATIENCE_S / 60:.0f} minutes, then `slurm_failed`" in PAGE
     assert f"the cancel is tried for {AFTER_GRACE_S / 60:.0f} minutes" in PAGE
     assert f"The {SETTLE_S:.0f} s are for network storage" in PAGE
+
+
+def test_the_agent_by_hand_takes_the_command_line_of_the_page() -> None:
+    (command,) = re.findall(r"^    potato-ray training agent (.+)$", PAGE, re.MULTILINE)
+    options = _parser().parse_args(command.split())
+    assert (options.backend, options.slurm_config.name) == ("cluster", "slurm.json")
+    (keys,) = re.findall(r"^    (\{.+\})$", PAGE, re.MULTILINE)
+    assert SlurmKeys.from_json(json.loads(keys)).job_python

@@ -25,6 +25,8 @@ FLAGS = {
 }
 """The sbatch flag that each key becomes; a key that is not set leaves its flag out."""
 
+TIME_FORMS = 'minutes, "MM:SS", "HH:MM:SS", "D-HH", "D-HH:MM", "D-HH:MM:SS" or "unlimited"'
+_TIME = re.compile(r"(?:\d+-)?\d+(?::\d+){0,2}|\d+-|unlimited|infinite", re.ASCII | re.IGNORECASE)
 # A blank, a quote, a backslash or a # would end the value where sbatch reads it from the script.
 _WORD = re.compile(r"""[^\s"'\\#\x00-\x1f\x7f-\x9f\ud800-\udfff]+""")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
@@ -83,9 +85,16 @@ class SlurmKeys:
 
 
 def _word(key: str, value: Any) -> str:
-    text = str(value) if _is_int(value) and key in ("time", "mem") else value
+    text = str(value) if _is_int(value) and key == "mem" else value
     if not isinstance(text, str) or not _WORD.fullmatch(text):
         raise _invalid(key, value, "a word without blanks, quotes, backslashes or #")
+    return text
+
+
+def _time(key: str, value: Any) -> str:
+    text = str(value) if _is_int(value) else value
+    if not isinstance(text, str) or not _TIME.fullmatch(text):
+        raise _invalid(key, value, f"a SLURM time ({TIME_FORMS})")
     return text
 
 
@@ -149,6 +158,7 @@ def _is_int(value: Any) -> bool:
 
 
 _READERS: dict[str, Callable[[str, Any], Any]] = {
+    "time": _time,
     "cpus_per_task": _positive,
     "poll_interval_s": _seconds,
     "job_python": _command,
