@@ -55,27 +55,26 @@ class Scene:
         self.runs: dict[str, str] = {}
 
     def play(self) -> None:
-        """All of it, until every run has ended. What takes longest comes first."""
+        """All of it, until every run has ended; first what is not believed at once to have left no end."""
         cluster = self.lab.cluster
         _, taken, lost = cluster.nodes
-        self._start("succeed", "no module", "no folder")
+        with cluster.set("EnforcePartLimits=ALL"):
+            self._start("succeed", "no module", "no folder", "refused")
+            self.ended("refused")
         self._start("wait", "late", "cancelled", "to cancel", "to requeue", "lost")
         if cluster.limits_memory:
             self.runs["hungry"] = self.lab.start("hoard", backend="hungry", mb=1024)
-        self._at_work("late").run_out_of_time()
         self._start("succeed", "waiting", "held", "orphan", "too long")
         self._start("leave", "left")
+        self._at_work("late").run_out_of_time()
         self._at_work("cancelled").cancel()
         for name in ("to cancel", "to requeue", "lost"):
             self._at_work(name)
         cluster.submit("sleep 0.1", "--partition=high", "--exclusive", f"--nodelist={taken}").ends()
         cluster.set_node(lost, "down")
-        self._let_go_of_those_that_wait()
         cluster.have_nodes_back()
         self._start("succeed", "good")
-        with cluster.set("EnforcePartLimits=ALL"):
-            self._start("succeed", "refused")
-            self.ended("refused")
+        self._let_go_of_those_that_wait()
         for name in self.runs:
             self.ended(name)
 

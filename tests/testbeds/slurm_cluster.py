@@ -197,7 +197,8 @@ class SlurmCluster:
         for line in self.ask("sinfo", "--noheader", "--Node", "--format=%N %T").splitlines():
             node, state = line.split()
             if state.startswith(("down", "drain")):
-                self.set_node(node, "resume")
+                # One that has come back by itself meanwhile refuses, and that is as good.
+                self.run("scontrol", "update", f"nodename={node}", "state=resume")
 
     def close(self) -> None:
         """End the daemons and their jobs, and remove every file."""
