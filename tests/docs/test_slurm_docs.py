@@ -97,7 +97,7 @@ def test_the_messages_of_the_check_stand_in_the_page() -> None:
 
 def test_the_states_of_a_job_are_shown_as_they_are_told() -> None:
     for state in (JobState("PENDING", "Priority"), JobState("RUNNING", "", "node07")):
-        assert f"| `{in_words('4242', state)}` |" in PAGE
+        assert f"| `waiting for {in_words('4242', state)}` |" in PAGE
 
 
 def test_a_refusal_stands_in_the_page_in_its_words() -> None:
