@@ -46,7 +46,13 @@ def _sweep() -> None:
 def _is_dead(folder: Path, age_s: float) -> bool:
     path = control_path(folder)
     if not path.exists():
-        return age_s > LOGIN_S
+        return age_s > LOGIN_S or _was_used(folder)
     with socket.socket(socket.AF_UNIX) as probe:
         probe.settimeout(_ANSWER_S)
         return probe.connect_ex(str(path)) == errno.ECONNREFUSED
+
+
+def _was_used(folder: Path) -> bool:
+    """Whether it has what is put there once somebody is logged in; ssh's socket has a longer name first."""
+    socket_name = control_path(folder).name
+    return any(not path.name.startswith(socket_name) for path in folder.iterdir())

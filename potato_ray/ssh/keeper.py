@@ -2,9 +2,12 @@
 
     python -I -S keeper.py PARENT_PID CONTROL_FOLDER ssh …
 
-ssh ends when the keeper's input ends, when the parent has gone, or when the keeper is told to end; then the
-folder goes too. The keeper ends with ssh's exit code. The parent's death as the kernel could report it to ssh
-itself would be that of the parent's thread, which is too early.
+    parent ─▶ watcher ─▶ keeper ─▶ ssh        ssh ends when the keeper's input ends, when the parent has gone,
+                                              or when one of the two is told to end; then the folder goes too
+
+There are two, for either may be killed: Ray does that to the children of workers that it ends. Whoever is left
+ends the rest, and the kernel kills ssh with its keeper. Both end with ssh's exit code. The parent's death as
+the kernel could report it to ssh itself would be that of the parent's thread, which is too early.
 """
 
 from __future__ import annotations
@@ -24,14 +27,41 @@ GRACE_S = 3.0
 STEP_S = 0.02
 REMOVE_TRIES = 50
 COULD_NOT_START = 127
+PR_SET_PDEATHSIG = 1
+SIGNALS = (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
 
 def main() -> int:
     parent, folder, command = int(sys.argv[1]), sys.argv[2], sys.argv[3:]
-    woken = _wake_on(signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+    reading, writing = os.pipe()  # ends with the watcher
+    keeper = os.fork()
+    if keeper:
+        os.close(reading)
+        return _watch(keeper, parent, folder)
+    os.close(writing)
+    os.setsid()
+    return _keep(command, folder, reading)
+
+
+def _watch(keeper: int, parent: int, folder: str) -> int:
+    """Tell the keeper to end when we are told, or the parent has gone; remove what it leaves when killed."""
+    woken = _wake_on(*SIGNALS)
+    while True:
+        code = _code(keeper)
+        if code is not None:
+            _remove(folder)
+            return code
+        readable, _, _ = select.select([woken], [], [], LOOK_S)
+        told = bool(readable) and bool(set(os.read(woken, 4096)) - {signal.SIGCHLD})
+        if told or os.getppid() != parent:
+            os.kill(keeper, signal.SIGTERM)
+
+
+def _keep(command: list[str], folder: str, watcher: int) -> int:
+    woken = _wake_on(*SIGNALS)
     ssh = _start(command)
     try:
-        code = _follow(ssh, parent, woken)
+        code = _follow(ssh, watcher, woken)
         return _end(ssh) if code is None else code
     finally:
         _remove(folder)
@@ -42,16 +72,16 @@ def _wake_on(*numbers: int) -> int:
     reading, writing = os.pipe()
     os.set_blocking(reading, False)
     os.set_blocking(writing, False)
+    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     for number in numbers:
         signal.signal(number, lambda *_: None)
-    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     return reading
 
 
 def _start(command: list[str]) -> int:
     """ssh as a child: its own session, no terminal to ask at, no input."""
     reading, writing = os.pipe()
-    pid = os.fork()
+    keeper, pid = os.getpid(), os.fork()
     if pid:
         os.close(writing)
         os.read(reading, 1)  # ends when the child has become ssh, and thus is a group that can be ended
@@ -61,8 +91,9 @@ def _start(command: list[str]) -> int:
         os.setsid()
         os.dup2(os.open(os.devnull, os.O_RDWR), 0)
         signal.set_wakeup_fd(-1)
-        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        for number in SIGNALS:
             signal.signal(number, signal.SIG_DFL)
+        _die_with(keeper)
         os.execvp(command[0], command)  # noqa: S606 - there is no shell
     except OSError as error:
         os.write(2, f"{command[0]}: {error.strerror}\n".encode())
@@ -70,16 +101,28 @@ def _start(command: list[str]) -> int:
         os._exit(COULD_NOT_START)
 
 
-def _follow(ssh: int, parent: int, woken: int) -> int | None:
+def _die_with(keeper: int) -> None:
+    """Have the kernel kill this process, whatever program it becomes, when the keeper dies; on Linux."""
+    if sys.platform != "linux":
+        return
+    try:
+        import ctypes
+
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    except (ImportError, OSError, AttributeError):
+        return  # a Python without it: the keeper and its watcher have to do
+    if os.getppid() != keeper:
+        os._exit(COULD_NOT_START)  # it died just before
+
+
+def _follow(ssh: int, watcher: int, woken: int) -> int | None:
     """Wait for ssh's end, and give its exit code; None when it is ssh that has to be ended."""
     while True:
         code = _code(ssh)
         if code is not None:
             return code
-        if os.getppid() != parent:
-            return None
-        readable, _, _ = select.select([0, woken], [], [], LOOK_S)
-        if 0 in readable and not os.read(0, 4096):
+        readable, _, _ = select.select([0, watcher, woken], [], [], LOOK_S)
+        if watcher in readable or (0 in readable and not os.read(0, 4096)):
             return None
         if woken in readable and set(os.read(woken, 4096)) - {signal.SIGCHLD}:
             return None

@@ -50,5 +50,14 @@ def test_a_login_that_is_under_way_keeps_its_folder_for_an_hour(folder: Path) ->
     assert not folder.exists()
 
 
+def test_a_login_that_has_taken_its_socket_along_leaves_nothing_else(folder: Path) -> None:
+    (folder / "c.AbCd1234").touch()  # of an ssh that is just coming up
+    new_folder()
+    assert folder.exists()
+    (folder / "u").touch()
+    new_folder()
+    assert not folder.exists()
+
+
 def test_a_folder_is_private(folder: Path) -> None:
     assert folder.stat().st_mode & 0o777 == 0o700

@@ -11,9 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from sshd import descendants, is_running
+from sshd import Sshd, descendants, is_running
 
 from potato_ray.ssh import Connection, Destination, SshTimeout, keeper
+from potato_ray.ssh.control_folder import control_path
 
 STUBBORN = """\
 import os, signal, sys, time
@@ -49,7 +50,7 @@ def wait_for(happened: Callable[[], bool]) -> None:
 def test_a_stubborn_ssh_is_killed(how: str, stubborn: tuple[str, ...], tmp_path: Path) -> None:
     with keep(stubborn, tmp_path / "folder", os.getpid()) as process:
         wait_for((tmp_path / "folder" / "begun").exists)
-        (ssh,) = descendants(process.pid)
+        *_, ssh = descendants(process.pid)
         if how == "a signal":
             process.send_signal(signal.SIGTERM)
         else:
@@ -58,6 +59,36 @@ def test_a_stubborn_ssh_is_killed(how: str, stubborn: tuple[str, ...], tmp_path:
         assert process.wait(30) == 128 + signal.SIGKILL
     assert not is_running(ssh)
     assert not (tmp_path / "folder").exists()
+
+
+@pytest.mark.parametrize("killed", ["the watcher", "the keeper", "both"])
+def test_ssh_ends_though_what_holds_it_is_killed(
+    killed: str, stubborn: tuple[str, ...], tmp_path: Path
+) -> None:
+    folder = tmp_path / "folder"
+    with keep(stubborn, folder, os.getpid()) as process:
+        wait_for((folder / "begun").exists)
+        watcher, (holder, ssh) = process.pid, descendants(process.pid)
+        for pid in {"the watcher": [watcher], "the keeper": [holder], "both": [watcher, holder]}[killed]:
+            os.kill(pid, signal.SIGKILL)
+        assert process.wait(30) in (-signal.SIGKILL, 128 + signal.SIGKILL)
+        wait_for(lambda: not is_running(ssh))
+    # Nobody of them is left to remove it where both are killed: the next login does.
+    wait_for(lambda: folder.exists() == (killed == "both"))
+
+
+def test_the_next_login_removes_what_is_left_of_one_whose_keeper_was_killed(
+    host: Sshd,
+) -> None:
+    with Connection.open(Destination("gpubox")) as first:
+        watcher = first._master._keeper  # type: ignore[attr-defined]
+        holder, ssh, *_ = descendants(watcher.pid)
+        for pid in (watcher.pid, holder):
+            os.kill(pid, signal.SIGKILL)
+        wait_for(lambda: not is_running(ssh))
+        assert control_path(first.folder).exists()
+        with Connection.open(Destination("gpubox")):
+            assert not first.folder.exists()
 
 
 def test_an_owner_that_has_gone_already_is_noticed_though_the_pipe_is_held(tmp_path: Path) -> None:
