@@ -5,7 +5,7 @@
     parent ─▶ watcher ─▶ keeper ─▶ ssh        ssh ends when the keeper's input ends, when the parent has gone,
                                               or when one of the two is told to end; then the folder goes too
 
-There are two, for either may be killed: Ray does that to the children of workers that it ends. Whoever is left
+There are two, for either may be killed: Ray does so to the children of workers that it ends. Whoever is left
 ends the rest, and the kernel kills ssh with its keeper. Both end with ssh's exit code. The parent's death as
 the kernel could report it to ssh itself would be that of the parent's thread, which is too early.
 """

@@ -46,6 +46,13 @@ def wait_for(happened: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
+def kill_at_once(*pids: int) -> None:
+    """End processes of which none sees the end of another one."""
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        for pid in pids:
+            os.kill(pid, number)
+
+
 @pytest.mark.parametrize("how", ["the input ends", "a signal"])
 def test_a_stubborn_ssh_is_killed(how: str, stubborn: tuple[str, ...], tmp_path: Path) -> None:
     with keep(stubborn, tmp_path / "folder", os.getpid()) as process:
@@ -69,8 +76,7 @@ def test_ssh_ends_though_what_holds_it_is_killed(
     with keep(stubborn, folder, os.getpid()) as process:
         wait_for((folder / "begun").exists)
         watcher, (holder, ssh) = process.pid, descendants(process.pid)
-        for pid in {"the watcher": [watcher], "the keeper": [holder], "both": [watcher, holder]}[killed]:
-            os.kill(pid, signal.SIGKILL)
+        kill_at_once(*{"the watcher": [watcher], "the keeper": [holder], "both": [watcher, holder]}[killed])
         assert process.wait(30) in (-signal.SIGKILL, 128 + signal.SIGKILL)
         wait_for(lambda: not is_running(ssh))
     # Nobody of them is left to remove it where both are killed: the next login does.
@@ -83,8 +89,7 @@ def test_the_next_login_removes_what_is_left_of_one_whose_keeper_was_killed(
     with Connection.open(Destination("gpubox")) as first:
         watcher = first._master._keeper  # type: ignore[attr-defined]
         holder, ssh, *_ = descendants(watcher.pid)
-        for pid in (watcher.pid, holder):
-            os.kill(pid, signal.SIGKILL)
+        kill_at_once(watcher.pid, holder)
         wait_for(lambda: not is_running(ssh))
         assert control_path(first.folder).exists()
         with Connection.open(Destination("gpubox")):
