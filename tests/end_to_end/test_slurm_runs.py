@@ -139,13 +139,3 @@ def test_a_server_that_was_killed_follows_the_job_again(lab: SlurmLab) -> None:
     lab.restart()
     lab.go(run_id)
     lab.succeeded(run_id)
-
-
-@pytest.mark.parametrize("how", ["without", "hung"])
-def test_a_slurm_that_is_away_for_a_while_is_waited_out(lab: SlurmLab, how: str) -> None:
-    run_id = lab.start("wait", backend=CPU)
-    wait_until(lab.config, run_id, in_step("rehearsing"))
-    with getattr(lab.cluster, how)("slurmctld"):
-        time.sleep(3.0)
-        lab.go(run_id)
-        lab.succeeded(run_id)
