@@ -1,4 +1,4 @@
-"""How jobs of ours end in a real SLURM, beyond what whole runs show. One scene for all: SLURM takes its time."""
+"""How jobs of ours end in a real SLURM, beyond what whole runs show. One scene for all of them."""
 
 from __future__ import annotations
 
