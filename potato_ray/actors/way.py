@@ -23,6 +23,7 @@ from potato_ray.actors.embedded import gpu_resource
 from potato_ray.actors.failures import answer_of, forget, task_failure
 from potato_ray.actors.finishing import Finishing
 from potato_ray.actors.handing_over import HandingOver
+from potato_ray.actors.workers import worker_of
 from potato_ray.backends.base import Job, Outcome, Placement
 from potato_ray.backends.grants import starts_agents
 from potato_ray.errors import Cancelled, PotatoRayError, ProjectUnwritable, RunFailed
@@ -117,30 +118,17 @@ class RunWay:
                 await self._step_over(note.get("step"), str(note.get("message", "")))
             else:
                 await self._note(note)
-        if events and self.run.pid is None and not self.run.ended:
-            await self._name_worker()
+        if events and self.run.started_at is None and not self.run.ended:
+            await self._name_worker(events)
         if any(e.get("event") == "status" and e.get("phase") == "predicting" for e in events):
             await self._change_if(State.RUNNING, State.EVALUATING)
 
-    async def _name_worker(self) -> None:
+    async def _name_worker(self, events: Sequence[Mapping[str, Any]]) -> None:
         """Record who trains, and since when; the worker has said its first words."""
-        if worker := await asyncio.to_thread(self._worker):
+        if worker := await asyncio.to_thread(worker_of, self.job, self.run, events):
             self.run = await self.controller.write_surely(
                 self.controller.registry.update, self.run.run_id, self.run.attempt, **worker
             )
-
-    def _worker(self) -> dict[str, Any]:
-        """Pid, host and start of the worker by its own machine's clock; nothing where there was none."""
-        try:
-            processes = self.job.read_processes()
-        except (OSError, ValueError, KeyError, TypeError) as failure:
-            # A run ends without these, too.
-            logger.warning("run %s: its process.json could not be read: %s", self.run.run_id, failure)
-            return {}
-        if processes is None:
-            return {}
-        worker = processes.worker
-        return {"pid": worker.pid, "host": worker.host, "started_at": processes.started_at}
 
     # --- building ---------------------------------------------------------------------------------
 
@@ -360,8 +348,9 @@ class RunWay:
             elif self._recording is not None:
                 await asyncio.wait({self._recording})  # people want to see the sizes
             # A worker that ended before it said a word was there all the same.
-            unnamed = await asyncio.to_thread(self._worker) if self.run.pid is None else {}
-            await self._change(state, **unnamed, **fields)
+            unheard = self.run.started_at is None
+            worker = await asyncio.to_thread(worker_of, self.job, self.run) if unheard else {}
+            await self._change(state, **worker, **fields)
             await self._settle()
 
     async def _settle(self) -> None:

@@ -57,6 +57,7 @@ def test_a_check_asks_slurm_whether_it_would_take_the_job(
 def test_a_run_comes_home_and_leaves_nothing(lab: SlurmLab) -> None:
     run_id = lab.start(backend=CPU)
     run = lab.succeeded(run_id)
+    assert run.started_at is not None
     log = lab.log(run_id)
     assert "Submitted SLURM job " in log
     assert "--mem=400M" in log
@@ -107,7 +108,9 @@ def test_a_job_that_is_held_needs_a_person_and_is_cancelled_with_its_run(lab: Sl
     job = lab.slurm_job(run_id)
     assert "A person has to release it" in lab.log(run_id)
     lab.post(f"{API}/runs/{run_id}/cancel", {})
-    assert ended(lab.config, run_id).state == State.CANCELLED
+    run = ended(lab.config, run_id)
+    # It never had a worker whose times could be told.
+    assert (run.state, run.started_at, run.duration_s) == (State.CANCELLED, None, None)
     assert job.end[0] == "CANCELLED"
 
 
