@@ -15,7 +15,7 @@ from potato_ray.backends.host_line import HostLine
 from potato_ray.backends.host_settings import HostSettings
 from potato_ray.backends.remote_note import NAME, read_note
 from potato_ray.backends.ssh_run import SshRun
-from potato_ray.errors import RunFailed
+from potato_ray.errors import PotatoRayError, RunFailed
 from potato_ray.mirror.folder import MirrorFolder
 
 S = TypeVar("S", bound=HostSettings)
@@ -47,10 +47,11 @@ class HostBackend(Generic[S]):
 
     def execute(self, job: Job, sink: EventSink) -> Outcome:
         """Run the job there, or follow it where it is under way, to its end."""
-        if self._means is None:
-            raise RunFailed("This process may only look at the host.", code="backend_failed")
-        agent = HostAgent(job, self.name, self.settings, self._means)
-        return SshRun(agent, job, sink, clock=self._clock, sleep=self._sleep).run()
+        return self._run(job, sink).run()
+
+    def cancel(self, job: Job, sink: EventSink) -> PotatoRayError | None:
+        """End what a job that nobody follows has there, bring home what it saved; see SshRun.cancelled."""
+        return self._run(job, sink).cancelled()
 
     def alive(self, folder: Path) -> bool:
         """Whether a process of this job may live over there: until it was cleared up, or is long silent.
@@ -70,3 +71,9 @@ class HostBackend(Generic[S]):
     def close(self) -> None:
         """Log out."""
         self._line.close()
+
+    def _run(self, job: Job, sink: EventSink) -> SshRun:
+        if self._means is None:
+            raise RunFailed("This process may only look at the host.", code="backend_failed")
+        agent = HostAgent(job, self.name, self.settings, self._means)
+        return SshRun(agent, job, sink, clock=self._clock, sleep=self._sleep)

@@ -88,6 +88,21 @@ class SshRun:
                 outcome = Outcome("stale" if stopped.directive.stale else "cancelled")
             return outcome if outcome.status == "stale" else self._left_behind(outcome)
 
+    def cancelled(self) -> PotatoRayError | None:
+        """Bring a run that nobody follows any more to its end; None, or why its host was not reached.
+
+        The end is noted before anything else, so that the next run on this host clears up what stays there.
+        """
+        outcome = Outcome("cancelled")
+        with followed_here(self._job.folder), contextlib.closing(self._agent):
+            self._agent.keep_outcome(outcome, keep=self._settings.keep_remote)
+            try:
+                self._accompanied(self._logged_in, hears_cancel=False)
+            except PotatoRayError as failure:
+                return failure
+            self._left_behind(outcome)
+            return None
+
     # --- the work -----------------------------------------------------------------------------------
 
     def _worked(self) -> Outcome:
@@ -109,6 +124,10 @@ class SshRun:
         if directive.stale or directive.cancel:
             return Outcome("stale" if directive.stale else "cancelled")
         return _failed(_gone(self._agent.host))
+
+    def _logged_in(self, talk: Talk) -> None:
+        talk.step(f"connecting to {self._agent.host}")
+        self._agent.connect(talk)
 
     def _open(self, talk: Talk) -> None:
         """Have an agent at work; a host that has let us in once may not be there at this very moment."""

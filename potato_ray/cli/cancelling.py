@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from potato_ray.backends.remote_note import read_note
 from potato_ray.cli.output import out, print_json, say
 from potato_ray.cli.run_command import command_run
 from potato_ray.cli.runs import find_run, reader_of
@@ -47,8 +48,9 @@ def cancel_here(
 ) -> dict[str, Any]:
     """Cancel a run while nobody else is at work; the project's lock is ours.
 
-    A worker that lives on is told to stop and waited for, at most grace_seconds and a little more.
-    Raises NotFound, and Conflict when the run has ended or is being finished.
+    A worker that lives on is told to stop and waited for, at most grace_seconds and a little more; on a host
+    that the server logs in to, so do we. Raises NotFound, and Conflict when the run has ended or is being
+    finished.
     """
     from potato_ray.registry.store import Registry
 
@@ -57,7 +59,13 @@ def cancel_here(
     notices = config.model_training.notify is not None
     with Registry(config.registry_path, project=config.annotation_task_name, notices=notices) as registry:
         run = registry.request_cancel(run_id)
-        if not run.ended:
+        note = read_note(folder.path)
+        if note is not None:
+            from potato_ray.cli.host_cleanup import leave_host
+
+            is_clear = leave_host(config, registry, run, note)
+            run = _record_end(registry, run, release=is_clear)
+        elif not run.ended:
             # A run gets its launcher after its bundle; a build ends with the process that made it.
             if run.state == State.BUILDING or _worker_stops(folder, grace_s, clock, sleep):
                 run = _record_end(registry, run)
@@ -85,9 +93,13 @@ def _worker_stops(
     return state == ENDED or not follower.end_remains()
 
 
-def _record_end(registry: Registry, run: Run) -> Run:
-    ended = registry.transition(run.run_id, run.attempt, State.CANCELLED)
-    registry.release(run.run_id)
+def _record_end(registry: Registry, run: Run, *, release: bool = True) -> Run:
+    """The ended run. `release` False leaves its GPUs to the next server, until nothing can live there."""
+    ended = registry.run(run.run_id)
+    if not ended.ended:
+        ended = registry.transition(run.run_id, run.attempt, State.CANCELLED)
+    if release:
+        registry.release(run.run_id)
     return ended
 
 

@@ -263,3 +263,22 @@ def test_each_gets_its_turn_where_a_few_cannot_be_cleared(scene: Scene) -> None:
         if len(seen) == 5:
             break
     assert len(seen) == 5
+
+
+def test_a_run_that_nobody_follows_is_cancelled_as_one_that_is_followed(scene: Scene) -> None:
+    assert scene.run().cancelled() is None
+    assert scene.heard == ["ended", "stop", "clear_up"]
+    note = read_note(scene.agent.job.folder)
+    assert note is not None
+    assert note.cleared
+
+
+def test_where_its_host_is_away_the_next_run_there_finds_it(scene: Scene) -> None:
+    scene.host.refuses_logins = SshFailed("ssh to gpu1 failed: Connection refused")
+    assert scene.run().cancelled() is scene.host.refuses_logins
+    folder = scene.agent.job.folder
+    [(found, note)] = uncleared(folder.parent, "gpu1", but="another")
+    assert found == folder
+    assert note.outcome is not None
+    assert note.outcome["status"] == "cancelled"
+    assert not is_followed(folder)

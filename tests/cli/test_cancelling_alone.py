@@ -10,6 +10,7 @@ import pytest
 from clocks import Clock
 from job_making import make_job
 
+from potato_ray.backends.remote_note import RemoteNote, read_note, write_note
 from potato_ray.cli.cancelling import cancel_here
 from potato_ray.config import ProjectConfig
 from potato_ray.errors import Conflict
@@ -102,3 +103,33 @@ def test_a_run_that_is_being_finished_cannot_be_cancelled(project: ProjectConfig
     with pytest.raises(Conflict, match="has finished training") as refused:
         cancel_here(project, run_id)
     assert refused.value.code == "already_ended"
+
+
+def noted_on_host(config: ProjectConfig, run_id: str, **known: bool) -> JobFolder:
+    """The folder of a run that is on a host to which no backend leads."""
+    folder = folder_of(config, run_id)
+    folder.path.mkdir(parents=True)
+    write_note(folder.path, RemoteNote("gpu1", 1, "/r", "c0de", "/py", "/tmp/potato-1/s", **known))
+    return folder
+
+
+def test_a_run_on_a_host_that_no_backend_leads_to_is_left_to_the_next_run_there(
+    project: ProjectConfig, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_id = left_in(project, State.RUNNING)
+    folder = noted_on_host(project, run_id)
+    assert cancel_here(project, run_id)["cancelled"]
+    said = capsys.readouterr().err
+    assert "backend local does not lead to gpu1 any more. The run may go on on gpu1 for up to " in said
+    assert "The next run of this project on gpu1 ends and removes what is left." in said
+    note = read_note(folder.path)
+    assert note is not None
+    assert note.outcome is not None
+    assert taken(project) == {"GPU-1"}
+
+
+def test_a_run_that_was_cleared_up_on_its_host_is_cancelled_at_once(project: ProjectConfig) -> None:
+    run_id = left_in(project, State.RUNNING)
+    noted_on_host(project, run_id, cleared=True)
+    assert cancel_here(project, run_id)["cancelled"]
+    assert taken(project) == frozenset()

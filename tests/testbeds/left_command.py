@@ -31,12 +31,14 @@ def eventually(happened: Callable[[], bool]) -> bool:
 
 
 @contextlib.contextmanager
-def at_work(config: ProjectConfig, backend: str, true_of: Callable[[Run], bool]) -> Iterator[str]:
+def at_work(
+    config: ProjectConfig, backend: str, true_of: Callable[[Run], bool], act: str = "wait"
+) -> Iterator[str]:
     """A rehearsal that waits on a backend, until something is true of its run; the run's id.
 
     Its command has been ended by the end of the `with` block.
     """
-    what = ("--trainer", "rehearsal", "--schema", "sentiment", "--backend", backend, "--param", "act=wait")
+    what = ("--trainer", "rehearsal", "--schema", "sentiment", "--backend", backend, "--param", f"act={act}")
     command = [sys.executable, "-c", PROGRAM, "training", "run", str(config.path), *what]
     before = {run.run_id for run in reader_of(config).runs()}
     with subprocess.Popen(command, cwd="/", stderr=subprocess.PIPE, start_new_session=True) as process:
@@ -51,9 +53,9 @@ def at_work(config: ProjectConfig, backend: str, true_of: Callable[[Run], bool])
             process.communicate(timeout=DEADLINE_S)
 
 
-def left(config: ProjectConfig, backend: str, true_of: Callable[[Run], bool]) -> str:
+def left(config: ProjectConfig, backend: str, true_of: Callable[[Run], bool], act: str = "wait") -> str:
     """The id of a run that goes on by itself, with nobody at work on its project."""
-    with at_work(config, backend, true_of) as run_id:
+    with at_work(config, backend, true_of, act) as run_id:
         pass
     assert not reader_of(config).run(run_id).ended
     return run_id
