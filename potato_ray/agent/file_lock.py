@@ -54,6 +54,16 @@ class FileLock:
                 )
             time.sleep(_LOOK_EVERY_S)
 
+    @property
+    def is_in_place(self) -> bool:
+        """Whether it is held, and its file is the one that others try to take."""
+        if self._descriptor is None:
+            return False
+        try:
+            return os.path.samestat(os.fstat(self._descriptor), self.path.stat())
+        except OSError:
+            return False
+
     def release(self) -> None:
         """Let go of it; once is enough."""
         descriptor, self._descriptor = self._descriptor, None

@@ -37,6 +37,8 @@ __all__ = ["DELIVERED", "DROPPED", "LEFT", "JobRun"]
 
 T = TypeVar("T")
 
+AT_ONCE = 3
+"""Signals after which an agent leaves whatever it is about."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -74,7 +76,14 @@ class JobRun:
         # Imported by those alone that submit: an agent starts quickly.
         from potato_ray.agent.slurm.place import SlurmPlace
 
-        return SlurmPlace(self.held, self.settings, self.settings.slurm, self.relay, self._is_unwanted)
+        return SlurmPlace(
+            self.held,
+            self.settings,
+            self.settings.slurm,
+            self.relay,
+            self._is_unwanted,
+            is_impatient=lambda: self._stop.times >= AT_ONCE,
+        )
 
     def run(self) -> str:
         """DELIVERED: the server has the end. DROPPED: it wants none. LEFT: the next agent has to tell it.
@@ -102,6 +111,7 @@ class JobRun:
     def _to_its_end(self) -> None:
         if not self.place.has_started():
             if self.held.failure is not None:
+                self.place.end()  # the agent before this one may have died over that
                 return
             try:
                 with self._prepare() as code:

@@ -40,7 +40,7 @@ CODE_S: Final = 240.0
 ENVIRONMENT_S: Final = 2000.0
 """Between two lines of pip, and for another run that builds the same environment first."""
 ANSWER_S: Final = 60.0
-CANCEL_S: Final = 120.0
+CANCEL_S: Final = 300.0
 """The same where a scancel comes before it: one that hangs is given 75 s, after the agent's end."""
 START_S: Final = 7200.0
 """For everything up to an agent at work."""

@@ -14,6 +14,8 @@ from potato_ray.job.follow import Follower
 from potato_ray.job.processes import end_marked, is_alive, kill
 from potato_ray.job.spare import sweep
 
+SBATCH_S = 75.0
+"""For an sbatch that outlives its agent; what it submits has to be there before it can be cancelled."""
 WAIT_S = 10.0
 """For the agent to end by itself, once it has told the end of the job."""
 KILL_S = 5.0
@@ -58,6 +60,7 @@ def _cancel(folder: RunFolder, request: Mapping[str, Any]) -> str:
     # Imported by those alone whose workers SLURM runs.
     from potato_ray.agent.slurm.cancelling import cancel_by_name
     from potato_ray.agent.slurm.commands import Slurm
+    from potato_ray.agent.slurm.sbatch_lock import has_ended as sbatch_has_ended
     from potato_ray.agent.slurm.submission import Submission
 
     try:
@@ -67,7 +70,10 @@ def _cancel(folder: RunFolder, request: Mapping[str, Any]) -> str:
     if submission is None:
         return ""
     env = {str(name): str(value) for name, value in (request.get("env") or {}).items()}
-    problem = cancel_by_name(Slurm(env), submission)
+    slurm = Slurm(env)
+    if not submission.job_id and not sbatch_has_ended(folder.job.path, SBATCH_S):
+        return "an sbatch of it is still under way"
+    problem = cancel_by_name(slurm, submission)
     return f"its SLURM job was not cancelled: {problem}" if problem else ""
 
 

@@ -24,6 +24,8 @@ ASK_S = 60.0
 MOST_OUTPUT_CHARS = 4 << 20
 WHOLE = "whole.json"
 """The file that says of an environment that it was built to its end."""
+SLURM_DROPPED = ("SQUEUE_", "SBATCH_", "SCANCEL_", "SCONTROL_", "SALLOC_", "SRUN_", "SLURM_", "SLURMD_")
+SLURM_KEPT = frozenset({"SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_JWT"})
 _SMI_ALSO_AT = "/usr/lib/wsl/lib"
 _MARK = "answer: "
 _ASK_TORCH = """
@@ -81,7 +83,7 @@ def facts(request: Mapping[str, Any], has_code: bool) -> dict[str, Any]:
         "commands": {
             name: shutil.which(_from_home(name), path=search_path) for name in request.get("commands") or ()
         },
-        "trial": _trial(request["trial"], environment) if request.get("trial") is not None else None,
+        "trial": _trial(request["trial"], request) if request.get("trial") is not None else None,
     }
 
 
@@ -90,14 +92,22 @@ def _from_home(name: str) -> str:
     return str(Path.home() / name[2:]) if name.startswith("~/") else name
 
 
-def _trial(flags: Sequence[str], environment: Mapping[str, str]) -> dict[str, Any] | None:
-    """What sbatch says to a job with these flags, without submitting it; None without sbatch."""
+def _trial(flags: Sequence[str], request: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What sbatch says to a job with these flags, without submitting it; None without sbatch.
+
+    Its environment is that of a run's sbatch (agent.slurm.commands, which may not be here yet).
+    """
+    usual = {
+        name: value
+        for name, value in os.environ.items()
+        if name in SLURM_KEPT or not name.startswith(SLURM_DROPPED)
+    }
+    environment = {**usual, **(request.get("env") or {})}
     sbatch = shutil.which("sbatch", path=environment.get("PATH"))
     if sbatch is None:
         return None
-    kept = {name: value for name, value in environment.items() if not name.startswith("SBATCH_")}
     command = [sbatch, "--test-only", "--output=/dev/null", *flags, "--wrap=:"]
-    code, out = run(command, TRIAL_S, kept)
+    code, out = run(command, TRIAL_S, environment)
     return {"code": code, "out": out}
 
 

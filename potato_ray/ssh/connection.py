@@ -22,7 +22,7 @@ from potato_ray.ssh.pipes import Pipes
 from potato_ray.ssh.script import MarkedScript
 from potato_ray.ssh.sftp import SftpPipe
 
-MAX_MASTERS = 16
+MAX_MASTERS = 32
 """Where a host allows few sessions in one connection, so many connections are made at most."""
 SFTP_STALL_S = 60.0
 _WORDS_S = 1.0

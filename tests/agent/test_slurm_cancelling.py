@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from fake_slurm import DOWN
-from slurm_scene import AWAY, ID, SlurmScene
+from slurm_scene import AWAY, CODE, ID, SlurmScene
 
 from potato_ray.agent.slurm.cancelling import cancel_by_name
 from potato_ray.agent.slurm.commands import Slurm
@@ -76,6 +76,43 @@ def test_without_a_folder_to_share_a_job_is_followed_and_cancelled_all_the_same(
     assert node.orders == [[ID]]
     assert node.turn(place, "CANCELLED") == GONE
     assert len([line for line in node.lines if "Disk quota exceeded" in line]) == 1
+
+
+def test_a_job_that_is_followed_alone_is_asked_for_once_an_interval_and_missed_twice(
+    node: SlurmScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError("Disk quota exceeded")
+
+    monkeypatch.setattr("potato_ray.agent.slurm.looks.Looks.look", full)
+    place = node.place(every_s=10.0)
+    place.start(CODE)
+    node.turn(place, "RUNNING", nodes="n1")
+    node.turn(place)
+    assert len(node.fake.calls("squeue")) == 1
+    node.fake.job(ID)
+    for n_calls, state in ((2, "RUNNING"), (3, None)):
+        node.clock.sleep(10.0)
+        node.turn(place)
+        assert len(node.fake.calls("squeue")) == n_calls
+        seen = place._watching().seen
+        assert (seen.state if seen is not None else None) == state
+
+
+def test_an_order_that_slurm_does_not_hear_is_given_again_after_the_interval(node: SlurmScene) -> None:
+    place = node.place(every_s=10.0)
+    place.start(CODE)
+    node.turn(place, "PENDING")
+    for _ in range(3):
+        node.fake.answers("scancel", code=8, err=f"scancel: error: {DOWN}\n")
+    place.cancel("cancelled", 20.0)
+    for _ in range(30):
+        node.turn(place)
+        node.clock.sleep(1.0)
+    assert len(node.orders) == 3
+    said = [line for line in node.lines if "answer" in line]
+    assert len(said) == 1
+    assert "SLURM does not answer scancel" in said[0]
 
 
 def test_trouble_that_nobody_thought_of_does_not_end_the_watch(

@@ -12,6 +12,8 @@ from protocol_server import ProtocolServer
 
 from potato_ray.agent.job_run import JobRun
 from potato_ray.agent.slurm.keys import SlurmKeys
+from potato_ray.agent.slurm.place import SlurmPlace
+from potato_ray.agent.slurm.states import NOT_SEEN
 
 Work = Callable[..., AgentAtWork]
 
@@ -26,6 +28,15 @@ def submit(work: Work, fake: FakeSlurm) -> Work:
     """Starts an agent whose jobs are SLURM's."""
     keys = SlurmKeys(poll_interval_s=0.05, env=fake.env)
     return lambda **settings: work(slurm=keys, **settings)
+
+
+class Blind:
+    """The watch of a job that cannot be looked at, nor cancelled."""
+
+    seen = NOT_SEEN
+
+    def cancel(self, grace_s: float) -> None:
+        pass
 
 
 def cancelled_by_name(fake: FakeSlurm) -> bool:
@@ -64,16 +75,20 @@ def test_a_cancel_during_a_slow_submission_leaves_no_job(
     assert told.result["exit"]["reason"] == "cancelled"
 
 
-def test_a_job_that_slurm_would_not_cancel_stays_known(
+def test_a_job_that_slurm_would_not_cancel_stays_known_and_is_cancelled_by_the_next_agent(
     server: ProtocolServer, submit: Work, fake: FakeSlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(self: JobRun) -> None:
-        monkeypatch.undo()
-        raise RuntimeError("nobody thought of this")
-
-    monkeypatch.setattr(JobRun, "_watch", broken)
+    monkeypatch.setattr(SlurmPlace, "after_grace_s", 0.5)
+    monkeypatch.setattr(SlurmPlace, "_watching", lambda place: Blind())
     fake.answers("scancel", code=8, err=f"scancel: error: {DOWN}\n")
-    offer(server, tmp_path)
+    told = offer(server, tmp_path)
     agent = submit()
+    server.wait_for(lambda: fake.jobs())
+    told.cancel_grace_s = 0.5
     agent.join()
     assert agent.folder().submission.exists()
+    assert len(fake.calls("scancel")) == 1
+    submit().join()
+    assert len(fake.calls("scancel")) == 2
+    assert cancelled_by_name(fake)
+    assert not agent.folder().submission.exists()

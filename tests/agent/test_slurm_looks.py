@@ -6,6 +6,7 @@ import os
 import shutil
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from clocks import Clock
@@ -13,8 +14,8 @@ from fake_slurm import DOWN, FakeSlurm
 from slurm_scene import SlurmScene
 
 from potato_ray.agent.file_lock import FileLock
-from potato_ray.agent.slurm.commands import Slurm, SlurmAway
-from potato_ray.agent.slurm.looks import Looks, folder_name
+from potato_ray.agent.slurm.commands import TIMEOUT_S, Slurm, SlurmAway
+from potato_ray.agent.slurm.looks import Look, Looks, folder_name
 from potato_ray.agent.slurm.states import NOT_SEEN
 
 
@@ -189,6 +190,52 @@ def test_an_agent_that_hangs_while_it_asks_keeps_the_others_waiting_for_so_long_
         node.clock.sleep(10.0)
         node.agent().look("7")
     assert len(node.asked_for()) == 5
+
+
+LONG_S = 2 * TIMEOUT_S + 3 * 10.0
+"""After which an agent takes the place of one that hangs."""
+
+
+def test_of_many_that_have_waited_for_an_agent_that_hangs_one_takes_its_place(
+    node: LoginNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = node.agent(), node.agent()
+
+    def while_the_second_looks(*seen: Any) -> Look:
+        second.look("8")
+        assert node.asked_for() == []
+        return asked(*seen)
+
+    asked = first._asked
+    monkeypatch.setattr(first, "_asked", while_the_second_looks)
+    node.shared.mkdir()
+    lock = FileLock(node.shared / "looks.lock")
+    with lock:
+        assert lock.try_to_take()
+        first.look("7")
+        second.look("8")
+        node.clock.sleep(LONG_S)
+        first.look("7")
+    assert len(node.asked_for()) == 1
+
+
+def test_an_agent_whose_place_was_taken_tells_nothing_that_is_old_by_then(
+    node: LoginNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = node.agent(), node.agent()
+
+    def while_somebody_takes_over(*seen: Any) -> Look:
+        answer = asked(*seen)
+        (node.shared / "looks.lock").unlink()
+        node.fake.job("7", "COMPLETED", nodes="n1")
+        assert node.state(second, "7") == "COMPLETED"
+        return answer
+
+    node.fake.job("7", "RUNNING", nodes="n1")
+    asked = first._asked
+    monkeypatch.setattr(first, "_asked", while_somebody_takes_over)
+    first.look("7")
+    assert node.state(node.agent(), "7") == "COMPLETED"
 
 
 def test_others_that_ask_again_and_again_are_no_agent_that_hangs(node: LoginNode) -> None:

@@ -12,6 +12,7 @@ from fake_slurm import FakeSlurm
 from host_talk import NAME
 from parts import missing
 
+from potato_ray.agent.slurm import commands
 from potato_ray.host import facts
 from potato_ray.shipping.host_program import host_input, host_script
 
@@ -92,13 +93,21 @@ def test_commands_are_looked_for_on_the_path_that_env_sets(one_host, tmp_path) -
 def test_slurm_is_asked_by_a_job_that_is_not_submitted(one_host, tmp_path) -> None:
     fake = FakeSlurm(tmp_path / "fake")
     fake.answers("sbatch", code=1, err="allocation failure: Invalid partition name specified\n")
-    told = one_host.ask("probe", trial=["--partition=x"], env={**fake.env, "SBATCH_QOS": "y"}).line()["facts"]
+    one_host.environment.update(SBATCH_QOS="of the login", SLURM_CLUSTERS="of the login")
+    env = {**fake.env, "SBATCH_ACCOUNT": "of the backend"}
+    told = one_host.ask("probe", trial=["--partition=x"], env=env).line()["facts"]
     assert told["trial"] == {"code": 1, "out": "allocation failure: Invalid partition name specified\n"}
     [call] = fake.calls("sbatch")
     assert call["args"] == ["--test-only", "--output=/dev/null", "--partition=x", "--wrap=:"]
-    assert "SBATCH_QOS" not in call["env"]
+    # As a run's sbatch: what the backend sets counts, and what the login sets does not.
+    assert call["env"]["SBATCH_ACCOUNT"] == "of the backend"
+    assert not {"SBATCH_QOS", "SLURM_CLUSTERS"} & set(call["env"])
     nothing = one_host.ask("probe", trial=[], env={"PATH": "/nowhere"}).line()["facts"]
     assert nothing["trial"] is None
+
+
+def test_a_job_is_tried_in_the_environment_in_which_it_is_submitted() -> None:
+    assert (facts.SLURM_DROPPED, facts.SLURM_KEPT) == (commands._DROPPED, commands._KEPT)
 
 
 def test_files_in_the_home_are_not_taken_for_modules(one_host) -> None:

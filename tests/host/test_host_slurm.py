@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from forwarded import Forwarded
 from host_talk import Host, Talk, secrets_for
 from protocol_server import ProtocolServer
 
+from potato_ray.agent.slurm.sbatch_lock import SbatchLock
 from potato_ray.agent.slurm.submission import Submission
 from potato_ray.job.folder import Exit
 
@@ -85,6 +87,17 @@ def test_a_job_that_has_ended_is_not_cancelled(one_host: Host, slurm: FakeSlurm)
     (one_host.job / "process.json").write_text("{}")
     assert one_host.request("clear_up", env=slurm.env)["cleared"] == NOTHING
     assert slurm.calls("scancel") == []
+
+
+def test_an_sbatch_that_outlives_its_agent_is_waited_for(one_host: Host, slurm: FakeSlurm) -> None:
+    made = left_behind(one_host, Submission("potato-run-1.1-0a1b2c3d"))
+    lock = SbatchLock(one_host.job)
+    assert lock.try_to_take()
+    ends = threading.Timer(1.0, lock.release)
+    ends.start()
+    assert one_host.request("clear_up", env=slurm.env)["cleared"] == NOTHING
+    assert not ends.is_alive()
+    assert slurm.arguments("scancel") == [[f"--name={made.name}"]]
 
 
 def test_an_end_that_no_launcher_has_told_is_none_of_the_job(one_host: Host, slurm: FakeSlurm) -> None:

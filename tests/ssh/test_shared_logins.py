@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import signal
@@ -224,6 +225,16 @@ def test_a_use_keeps_it_and_it_ends_without_one(login: SharedLogin) -> None:
     assert not login.is_alive
     with pytest.raises(SshFailed, match="The login that its runs share has just ended"):
         Connection.join(BOX, login.control_path)
+
+
+def test_one_that_is_busy_for_a_moment_lives(login: SharedLogin, monkeypatch: pytest.MonkeyPatch) -> None:
+    def busy(control_path: str) -> socket.socket:
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    monkeypatch.setattr("potato_ray.ssh.shared_login.connect", busy)
+    assert login.is_alive
+    kill_ssh_of(login)
+    assert eventually(lambda: not login.is_alive)
 
 
 def test_one_whose_file_of_users_was_tidied_away_is_none_to_be_joined(login: SharedLogin) -> None:

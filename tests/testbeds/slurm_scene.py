@@ -46,10 +46,10 @@ class SlurmScene:
     def log(self, words: str, level: str = "info") -> None:
         self.lines.append(words if level == "info" else f"{level}: {words}")
 
-    def place(self, prelude: tuple[str, ...] = ()) -> SlurmPlace:
+    def place(self, prelude: tuple[str, ...] = (), every_s: float = 0.0) -> SlurmPlace:
         """That of an agent which has just been started; its watch turns when `turn` is called."""
         # Without an interval, each look asks.
-        keys = SlurmKeys(mem="1G", prelude=prelude, poll_interval_s=0.0, env=self.fake.env)
+        keys = SlurmKeys(mem="1G", prelude=prelude, poll_interval_s=every_s, env=self.fake.env)
         settings = Settings("server", "far", self._workdir, sys.executable, host="login1", slurm=keys)
         return SlurmPlace(
             self.held,

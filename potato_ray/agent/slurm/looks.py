@@ -96,6 +96,7 @@ class Looks:
         self._last = Look()
         self._touched: dict[str, float] = {}
         self._waits_since: float | None = None
+        self._waits_for: tuple[int, int] | None = None
 
     def look(self, key: str) -> JobState | None:
         """How the job ID or ID;CLUSTER stands; None: SLURM does not know it any more.
@@ -145,10 +146,9 @@ class Looks:
     def _ask_if_nobody_does(self, own: Path) -> None:
         lock = FileLock(self._folder / "looks.lock")
         if not lock.try_to_take():
-            if not self._has_waited_long():
+            if not self._has_waited_long(lock.path):
                 return
-            # Who holds it is stopped, or was on a login node that has died; should it wake, it tells once
-            # what is old by then.
+            # Who holds it is stopped, or was on a login node that has died.
             lock.path.unlink(missing_ok=True)
             if not lock.try_to_take():
                 return
@@ -156,14 +156,18 @@ class Looks:
         with lock:
             self._last = self._newest()
             if not self._is_fresh(self._last):
-                self._last = self._asked(self._last, self._followed(own))
-                self._tell()
+                seen = self._asked(self._last, self._followed(own))
+                # Who was stopped meanwhile, and whose place somebody took, has seen what is old by now.
+                if lock.is_in_place:
+                    self._last = seen
+                    self._tell()
 
-    def _has_waited_long(self) -> bool:
+    def _has_waited_long(self, lock: Path) -> bool:
         """Whether who asks has had time for it twice over, and no answer has come."""
-        now = self._clock()
-        if self._waits_since is None or now < self._waits_since:
-            self._waits_since = now
+        now, held = self._clock(), _identity(lock)
+        if self._waits_since is None or now < self._waits_since or held != self._waits_for:
+            # Another lock is that of somebody who has waited as long, and asks now.
+            self._waits_since, self._waits_for = now, held
         return now - self._waits_since >= 2 * self._slurm.timeout_s + 3 * self._interval_s
 
     def _tell(self) -> None:
@@ -243,6 +247,15 @@ def _key(job_id: str, cluster: str) -> str:
 def _is_key(name: str) -> bool:
     """Whether it is a job that an agent follows, and not what else lies in a folder on shared storage."""
     return re.fullmatch(r"[0-9]+(;[^;]+)?", name) is not None
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Which file it is, whatever its name; None for none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_ctime_ns
 
 
 def _touched_at(path: Path) -> float | None:

@@ -7,10 +7,10 @@ import time
 from pathlib import Path
 from typing import Any, Callable
 
-from potato_ray.agent.apart import Interrupted, apart
-from potato_ray.agent.errors import AgentError
+from potato_ray.agent.apart import apart
 from potato_ray.agent.held_job import Failure, HeldJob
 from potato_ray.agent.job_end import tail_of
+from potato_ray.agent.launching import NotLaunched
 from potato_ray.agent.settings import Settings
 from potato_ray.agent.slurm.cancelling import cancel_by_name
 from potato_ray.agent.slurm.commands import Slurm
@@ -19,7 +19,7 @@ from potato_ray.agent.slurm.inquiry import Inquiry
 from potato_ray.agent.slurm.job_facts import prelude_failures
 from potato_ray.agent.slurm.keys import SlurmKeys
 from potato_ray.agent.slurm.looks import Looks, folder_name
-from potato_ray.agent.slurm.sbatch_lock import SbatchLock
+from potato_ray.agent.slurm.sbatch_lock import has_ended
 from potato_ray.agent.slurm.script import OUTPUT, job_script
 from potato_ray.agent.slurm.states import JobState
 from potato_ray.agent.slurm.submission import Submission, submit
@@ -44,7 +44,8 @@ SETTLE_S = 30.0
 class SlurmPlace(Workplace):
     """`is_unwanted`: whether the start is to be broken off. `clock` is monotonic seconds.
 
-    `follow` has a watch begin; `sleep` waits between two questions how a job has ended.
+    `is_impatient`: whether the agent was told to stop at once, whatever is left behind. `follow` has a watch
+    begin; `sleep` waits between two questions how a job has ended.
     """
 
     after_grace_s = AFTER_GRACE_S
@@ -57,6 +58,7 @@ class SlurmPlace(Workplace):
         tell: Tell,
         is_unwanted: Callable[[], bool],
         *,
+        is_impatient: Callable[[], bool] = lambda: False,
         settle_s: float = SETTLE_S,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
@@ -69,6 +71,7 @@ class SlurmPlace(Workplace):
         self.python = keys.job_python or settings.python
         self._tell = tell
         self._is_unwanted = is_unwanted
+        self._is_impatient = is_impatient
         self._settle_s = settle_s
         self._clock = clock
         self._follow = follow
@@ -85,7 +88,7 @@ class SlurmPlace(Workplace):
         self._over_since: float | None = None
         self._cancelled = False
         self._submitting: threading.Event | None = None
-        self._broken_off = False
+        self._is_refused = False
         self._problem = ""
         self._listed_at = float("-inf")
         self._prelude_read: set[str] = set()
@@ -115,7 +118,7 @@ class SlurmPlace(Workplace):
             )
         except BaseException as failure:
             # What was begun has a name, for `end`; perhaps it was but its note that could not be written.
-            self._broken_off = isinstance(failure, Interrupted)
+            self._is_refused = isinstance(failure, NotLaunched)
             self._submission = Submission.read(self._folder.path)
             raise
         flags = " ".join([*self._keys.flags(), *self._keys.sbatch_args])
@@ -175,7 +178,8 @@ class SlurmPlace(Workplace):
         if submission is not None:
             if submission.job_id and not self._was_asked:
                 self._inquiry.before_it_is_ended(submission)
-            problem = self._end_broken_off() if self._broken_off else cancel_by_name(self._slurm, submission)
+            in_doubt = not submission.job_id and not self._is_refused
+            problem = self._end_in_doubt() if in_doubt else cancel_by_name(self._slurm, submission)
             if problem:
                 job = submission.job_id or submission.name
                 self._tell.log(f"SLURM job {job} was not cancelled: {problem}", "warning")
@@ -183,10 +187,11 @@ class SlurmPlace(Workplace):
         if self._was_asked and not self._folder.process.exists() and not self._folder.exit.exists():
             self._write_cancelled()
 
-    def _end_broken_off(self) -> str:
+    def _end_in_doubt(self) -> str:
         """Cancel what an sbatch that was let go of may have submitted, or may still; what has kept from it.
 
-        A controller that hung takes sbatch's words and scancel's when it wakes: the second is said twice.
+        A controller that hung takes sbatch's words and scancel's when it wakes: the second is said twice. An
+        agent that is told to stop at once leaves it to whoever clears up later.
         """
         self._wait_for_sbatch()
         ends_at, taken = self._clock() + self.after_grace_s, 0
@@ -196,6 +201,8 @@ class SlurmPlace(Workplace):
             taken += 1 if not problem else 0
             if taken == 2 or self._clock() >= ends_at:
                 return problem
+            if self._is_impatient():
+                return problem or "the agent was told to stop before SLURM could be asked again"
             if problem and problem != self._problem:
                 self._problem = problem
                 self._tell.log(f"SLURM has not taken the cancel, it is tried again: {problem}", "warning")
@@ -205,12 +212,8 @@ class SlurmPlace(Workplace):
         """For that of this agent, and for one of the agent before it."""
         if self._submitting is not None:
             self._submitting.wait(self._slurm.timeout_s)
-        lock = SbatchLock(self._folder.path)
-        try:
-            lock.take(self._slurm.timeout_s)
-        except (AgentError, OSError):
-            return  # it hangs; what it submits is cancelled below, or known to whoever clears up
-        lock.release()
+        # One that hangs: what it submits is cancelled below, or known to whoever clears up.
+        has_ended(self._folder.path, self._slurm.timeout_s)
 
     def _write_cancelled(self) -> None:
         now = time.time()

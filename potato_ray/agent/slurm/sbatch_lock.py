@@ -7,10 +7,24 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from potato_ray.agent.errors import AgentError
 from potato_ray.agent.file_lock import FileLock
 
 LOCK = "sbatch.lock"
 """Its name in the job folder."""
+
+
+def has_ended(folder: Path, wait_s: float) -> bool:
+    """Whether no sbatch of a job folder is under way any more, after so many seconds at most."""
+    lock = SbatchLock(folder)
+    try:
+        lock.take(wait_s)
+    except OSError:
+        return True  # the folder is gone, or takes no file: nothing can be known of it
+    except AgentError:
+        return False
+    lock.release()
+    return True
 
 
 class SbatchLock(FileLock):

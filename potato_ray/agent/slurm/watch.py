@@ -26,6 +26,8 @@ WAITING = frozenset(
     "PENDING CONFIGURING REQUEUED REQUEUE_HOLD REQUEUE_FED SPECIAL_EXIT RESV_DEL_HOLD".split()  # noqa: SIM905
 )
 """States of a job that has no node yet."""
+LOOK, CANCEL = "look", "cancel"
+"""What SLURM may be away for: its commands fail each in its own way."""
 ABSENT_LOOKS = 2
 """As Looks has it, for one that asks alone."""
 _OVER = re.compile(r"Invalid job id specified|already complet", re.IGNORECASE)
@@ -68,13 +70,14 @@ class JobWatch:
         self._seen: JobState | None = NOT_SEEN
         self._told = ""
         self._step_told = ""
-        self._away_since: float | None = None
+        self._away_since: dict[str, float] = {}
         self._grace_ends_at: float | None = None
         self._told_to_end = False
         self._next_order_at = float("-inf")
         self._refused = ""
         self._warned = ""
         self._asked_alone_at = float("-inf")
+        self._alone_away: SlurmAway | None = None
         self._absent = 0
         self._unshared = ""
         self._awake = threading.Event()
@@ -118,19 +121,19 @@ class JobWatch:
 
     def turn(self) -> float:
         """Look once, and give the order that is due; seconds until the next turn."""
-        self._try(self._look)
+        self._try(LOOK, self._look)
         grace_ends_at = self._grace_ends_at
         if grace_ends_at is not None:
             # Also after a look that failed: a cancel needs none.
-            self._try(lambda: self._order(grace_ends_at))
+            self._try(CANCEL, lambda: self._order(grace_ends_at))
         # Looks that come early cost SLURM nothing: it is asked once an interval.
         return self._every_s if self._grace_ends_at is None else min(SOON_S, self._every_s)
 
-    def _try(self, work: Callable[[], None]) -> None:
+    def _try(self, what: str, work: Callable[[], None]) -> None:
         try:
             work()
         except SlurmAway as away:
-            self._say_away(away)
+            self._say_away(what, away)
         except Exception as failure:  # noqa: BLE001 - whatever it is, the job is looked at again
             said = str(failure) if isinstance(failure, (AgentError, OSError)) else repr(failure)
             words = f"SLURM job {self._submission.job_id} cannot be looked at: {said}"
@@ -148,11 +151,7 @@ class JobWatch:
             seen = self._looks.look(self._submission.key)
         except OSError as failure:
             seen = self._alone(failure)
-        if self._away_since is not None:
-            self._tell.log(f"SLURM answers again, after {self._clock() - self._away_since:.0f} s")
-            self._away_since = None
-            if self._step_told:
-                self._step(self._step_told)
+        self._say_back(LOOK)
         if seen is NOT_SEEN:
             return
         self._seen = seen
@@ -169,10 +168,16 @@ class JobWatch:
             self._unshared = str(failure)
             self._tell.log(f"SLURM is asked for this job alone, for want of a folder: {failure}", "warning")
         if self._clock() - self._asked_alone_at < self._every_s:
+            if self._alone_away is not None:
+                raise self._alone_away
             return self._seen
-        self._asked_alone_at = self._clock()
+        self._asked_alone_at, self._alone_away = self._clock(), None
         submission = self._submission
-        found = self._slurm.jobs("-j", submission.job_id, at=time.time(), cluster=submission.cluster)
+        try:
+            found = self._slurm.jobs("-j", submission.job_id, at=time.time(), cluster=submission.cluster)
+        except SlurmAway as away:
+            self._alone_away = away
+            raise
         seen = found.get(submission.job_id)
         self._absent = 0 if seen is not None else self._absent + 1
         return self._seen if seen is None and self._absent < ABSENT_LOOKS else seen
@@ -195,19 +200,21 @@ class JobWatch:
             return
         # A look may be from before the job's start; a worker has its grace all the same.
         waits = (not seen.state or seen.state in WAITING) and not self._has_begun()
+        # Noted first: an order that SLURM does not hear is given again after the same time.
         if waits or now >= grace_ends_at:
-            self._scancel()
             self._next_order_at = now + self._every_s
+            self._scancel()
             return
+        self._next_order_at = min(now + self._every_s, grace_ends_at)
         if not self._told_to_end:
             # Shell and children alike, while plain scancel reaches the shell alone where cgroups track them.
             self._told_to_end = self._scancel("--full", "--signal=TERM")
-        self._next_order_at = min(now + self._every_s, grace_ends_at)
 
     def _scancel(self, *flags: str) -> bool:
         """Whether SLURM has taken it."""
         job_id = self._submission.job_id
         said = self._slurm.scancel(*flags, job_id, cluster=self._submission.cluster)
+        self._say_back(CANCEL)
         if said.code != 0 and _OVER.search(said.words):
             return True
         if said.code != 0 and said.words != self._refused:
@@ -231,9 +238,17 @@ class JobWatch:
         if not self._has_begun():
             self._tell.step(words)
 
-    def _say_away(self, away: SlurmAway) -> None:
-        if self._away_since is not None:
+    def _say_back(self, what: str) -> None:
+        since = self._away_since.pop(what, None)
+        if since is None:
             return
-        self._away_since = self._clock()
+        self._tell.log(f"SLURM answers again, after {self._clock() - since:.0f} s")
+        if self._step_told:
+            self._step(self._step_told)
+
+    def _say_away(self, what: str, away: SlurmAway) -> None:
+        if what in self._away_since:
+            return
+        self._away_since[what] = self._clock()
         self._tell.log(f"{away.message} {away.evidence}".strip(), "warning")
         self._step(f"{away.message.rstrip('.')}; it is asked again")
