@@ -75,7 +75,7 @@ class Served:
         return (self.cpu_s() - before) / (time.monotonic() - began)
 
     async def least_share(self, seconds: float, enough: float, tries: int = 4) -> float:
-        """The least share of several times, until one is below `enough`: what else a machine does adds to it."""
+        """The least share of several times, until one is below `enough`: other work only adds to it."""
         shares = []
         for _ in range(tries):
             shares.append(await self.share(seconds))
