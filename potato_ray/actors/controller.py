@@ -309,6 +309,8 @@ class RunController:
     async def _take_up(self) -> None:
         """Open the registry and reconcile it. Restarted by Ray, wait for one that is locked."""
         while True:
+            if self.stopping:  # nobody would close it any more
+                raise unexpected("The controller was stopped before the registry could be taken up")
             try:
                 await self.write(self.registry.open)
                 await self._reconcile()
@@ -318,8 +320,6 @@ class RunController:
                     raise
                 logger.warning("the registry cannot be taken up yet: %s", error)
             await asyncio.sleep(WRITE_AGAIN_AFTER_S)
-            if self.stopping:
-                raise unexpected("The controller was stopped before the registry could be taken up")
 
     async def _guarded(self, work: Callable[[], Awaitable[T]], trouble: str) -> T | None:
         """Do a part of the controller's life; a failure is logged, and does not end that life."""

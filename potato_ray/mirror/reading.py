@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,8 @@ MAX_NOTES = 100
 MAX_LOG_CHARS = 256 * 1024
 """Of stderr_tail and agent_log: their ends are kept."""
 MAX_NUMBER = 2**53 - 1
+MOST_LEVELS = 100
+"""Of lists and objects in one another; no honest agent needs ten."""
 _SHORT = 4096
 _NOTE_FIELDS = {"step": ("step",), "log": ("level", "message")}
 _LEVELS = ("info", "warning")
@@ -78,7 +80,23 @@ def as_object(raw: bytes) -> dict[str, Any]:
         raise _malformed("The body is no JSON.", f"{error}.") from None
     if not isinstance(body, dict):
         raise _malformed("The body is no JSON object.")
+    if _is_deep(body):
+        raise _malformed("The body is nested too deeply.")
     return body
+
+
+def _is_deep(body: Any) -> bool:
+    """Whether it has more than MOST_LEVELS; how many Python itself reads depends on its version."""
+    level = [body]
+    for _ in range(MOST_LEVELS):
+        level = [part for whole in level for part in _parts(whole) if isinstance(part, dict | list)]
+        if not level:
+            return False
+    return True
+
+
+def _parts(whole: Any) -> Iterable[Any]:
+    return whole.values() if isinstance(whole, dict) else whole
 
 
 def progress_of(body: Mapping[str, Any]) -> Progress:

@@ -260,6 +260,13 @@ def test_a_controller_that_ray_has_started_again_waits_for_a_locked_registry(
     assert controlled(config, scenario) == expected
 
 
+def test_a_controller_that_is_stopped_at_once_leaves_no_registry_open(config: ProjectConfig) -> None:
+    async def scenario(controller: RunController) -> RunController:
+        return controller
+
+    assert controlled(config, scenario).registry._opened is None
+
+
 @pytest.mark.parametrize(("backend", "alone_s"), [("ws", 300.0), ("local", None), ("removed-since", None)])
 def test_a_gpu_is_held_for_as_long_as_a_worker_goes_on_alone_on_its_backend(
     agent_config: ProjectConfig, backend: str, alone_s: float | None
