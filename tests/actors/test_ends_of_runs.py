@@ -261,10 +261,13 @@ def test_a_controller_that_ray_has_started_again_waits_for_a_locked_registry(
 
 
 def test_a_controller_that_is_stopped_at_once_leaves_no_registry_open(config: ProjectConfig) -> None:
-    async def scenario(controller: RunController) -> RunController:
+    async def stopped() -> RunController:
+        controller = RunController(config, keep_spare=False)
+        await controller.stop()
+        await asyncio.wait(controller._tasks, timeout=10.0)
         return controller
 
-    assert controlled(config, scenario).registry._opened is None
+    assert asyncio.run(stopped()).registry._opened is None
 
 
 @pytest.mark.parametrize(("backend", "alone_s"), [("ws", 300.0), ("local", None), ("removed-since", None)])
