@@ -263,8 +263,9 @@ def test_a_controller_that_ray_has_started_again_waits_for_a_locked_registry(
 def test_a_controller_that_is_stopped_at_once_leaves_no_registry_open(config: ProjectConfig) -> None:
     async def stopped() -> RunController:
         controller = RunController(config, keep_spare=False)
+        tasks = set(controller._tasks)
         await controller.stop()
-        await asyncio.wait(controller._tasks, timeout=10.0)
+        await asyncio.wait(tasks, timeout=10.0)
         return controller
 
     assert asyncio.run(stopped()).registry._opened is None
