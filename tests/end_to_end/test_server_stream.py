@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
+from awake import kept_awake
 from served_process import KEY, NEW, Listener, Reporting, listener, listeners, served
 
 from potato_ray.registry import Registry, State
@@ -94,7 +95,7 @@ def test_two_hundred_clients_hear_every_event_once_for_less_than_a_tenth_of_a_co
                 await until(lambda: {each.runs for each in made} == {run.entries})
             return share, {each.runs for each in made}, run.entries
 
-    with served(config) as server:
+    with served(config) as server, kept_awake():
         share, counts, entries = asyncio.run(scenario(server))
     assert counts == {entries}
     assert share < 0.10
@@ -106,7 +107,7 @@ def test_two_hundred_clients_cost_next_to_nothing_while_nothing_happens(config) 
         async with listeners(server.port, CLIENTS):
             return await server.least_share(3.0, 0.03)
 
-    with served(config) as server:
+    with served(config) as server, kept_awake():
         assert asyncio.run(scenario(server)) < 0.03
 
 
