@@ -17,7 +17,7 @@ _BUSY = "import os\nwhile os.getppid() == {parent}:\n    for _ in range(100_000)
 
 @contextmanager
 def kept_awake() -> Iterator[None]:
-    """For the length of the block an idle-class process runs on each processor, and gives way to all others."""
+    """During the block an idle-class process runs on each processor, and gives way to all others."""
     with ExitStack() as stack:
         for _ in range(os.cpu_count() or 1):
             busy = subprocess.Popen([sys.executable, "-I", "-S", "-c", _BUSY.format(parent=os.getpid())])
