@@ -65,6 +65,7 @@ def test_a_job_that_runs_waits_or_clears_up_has_not_ended() -> None:
         "DependencyNeverSatisfied",
         "PartitionTimeLimit",
         "PartitionConfig",
+        "PartitionNodeLimit",
         "launch failed requeued held",
         "launch_failed_requeued_held",
         "job requeued in held state",

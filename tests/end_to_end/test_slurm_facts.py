@@ -93,15 +93,17 @@ def test_sbatch_refuses_what_cannot_be(slurm: SlurmCluster, flag: str, code: int
 
 
 @pytest.mark.parametrize(
-    ("flags", "reason"),
+    ("flags", "reasons"),
     [
-        (["--hold"], "JobHeldUser"),
-        (["--partition=short", "--time=60"], "PartitionTimeLimit"),
-        (["--nodes=9"], "PartitionConfig"),
+        (["--hold"], ["JobHeldUser"]),
+        (["--partition=short", "--time=60"], ["PartitionTimeLimit"]),
+        (["--nodes=9"], ["PartitionConfig", "PartitionNodeLimit"]),
     ],
 )
-def test_sbatch_takes_jobs_that_wait_for_ever(slurm: SlurmCluster, flags: list[str], reason: str) -> None:
-    slurm.submit(SLEEPER, *flags).waits_for(reason)
+def test_sbatch_takes_jobs_that_wait_for_ever(
+    slurm: SlurmCluster, flags: list[str], reasons: list[str]
+) -> None:
+    slurm.submit(SLEEPER, *flags).waits_for(*reasons)
 
 
 def test_a_job_waits_for_ever_for_one_that_has_failed(slurm: SlurmCluster) -> None:

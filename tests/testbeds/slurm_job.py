@@ -56,9 +56,10 @@ class SlurmJob:
         """Wait until it is in that state."""
         self._wait(lambda: self.fields["JobState"] == state, f"is not {state}")
 
-    def waits_for(self, reason: str) -> None:
-        """Wait until it is PENDING for that reason, in squeue's words."""
-        self._wait(lambda: self.queue_row == f"PENDING|{reason}|", f"does not wait for {reason}")
+    def waits_for(self, *reasons: str) -> None:
+        """Wait until it is PENDING for one of these reasons, in squeue's words."""
+        rows = {f"PENDING|{reason}|" for reason in reasons}
+        self._wait(lambda: self.queue_row in rows, f"does not wait for {' or '.join(reasons)}")
 
     def says(self, text: str) -> None:
         """Wait until that text stands in slurm.out."""
