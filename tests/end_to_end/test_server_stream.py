@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 import yaml
-from awake import kept_awake
 from served_process import KEY, NEW, Listener, Reporting, listener, listeners, served
 
 from potato_ray.registry import Registry, State
@@ -82,33 +81,45 @@ def greeted(raw: bytes) -> bool:
     return b"event: status\n" in raw
 
 
+LITTLE = 0.005
+"""Of a core: what can be measured."""
+
+
 @pytest.mark.alone
-def test_two_hundred_clients_hear_every_event_once_for_less_than_a_tenth_of_a_core(
+def test_two_hundred_clients_hear_every_event_once_and_cost_little_more_than_one(
     config, registry_path
 ) -> None:
-    async def scenario(server) -> tuple[float, set[int], int]:
-        async with listeners(server.port, CLIENTS) as made:
+    async def heard(server, n_clients: int) -> float:
+        async with listeners(server.port, n_clients) as made:
             with Reporting(registry_path) as run:
                 await asyncio.sleep(1.0)
-                share = await server.least_share(5.0, 0.10)
+                share = await server.share(4.0)
             with contextlib.suppress(TimeoutError):
                 await until(lambda: {each.runs for each in made} == {run.entries})
-            return share, {each.runs for each in made}, run.entries
+            assert {each.runs for each in made} == {run.entries}
+            return share
 
-    with served(config) as server, kept_awake():
-        share, counts, entries = asyncio.run(scenario(server))
-    assert counts == {entries}
-    assert share < 0.10
+    async def scenario(server) -> tuple[float, float]:
+        return await heard(server, 1), await heard(server, CLIENTS)
+
+    # One server in one run: what a wake costs differs from machine to machine, and from hour to hour.
+    with served(config) as server:
+        one, many = asyncio.run(scenario(server))
+    assert many < 3 * max(one, LITTLE)
 
 
 @pytest.mark.alone
-def test_two_hundred_clients_cost_next_to_nothing_while_nothing_happens(config) -> None:
-    async def scenario(server) -> float:
-        async with listeners(server.port, CLIENTS):
-            return await server.least_share(3.0, 0.03)
+def test_two_hundred_clients_cost_what_one_costs_while_nothing_happens(config) -> None:
+    async def idle(server, n_clients: int) -> float:
+        async with listeners(server.port, n_clients):
+            return await server.share(3.0)
 
-    with served(config) as server, kept_awake():
-        assert asyncio.run(scenario(server)) < 0.03
+    async def scenario(server) -> tuple[float, float]:
+        return await idle(server, 1), await idle(server, CLIENTS)
+
+    with served(config) as server:
+        one, many = asyncio.run(scenario(server))
+    assert many < 2 * max(one, LITTLE)
 
 
 def test_a_client_goes_on_where_it_was_when_the_server_was_killed(config, registry_path) -> None:

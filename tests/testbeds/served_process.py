@@ -74,15 +74,6 @@ class Served:
         await asyncio.sleep(seconds)
         return (self.cpu_s() - before) / (time.monotonic() - began)
 
-    async def least_share(self, seconds: float, enough: float, tries: int = 4) -> float:
-        """The least share of several times, until one is below `enough`: other work only adds to it."""
-        shares = []
-        for _ in range(tries):
-            shares.append(await self.share(seconds))
-            if shares[-1] < enough:
-                break
-        return min(shares)
-
     def memory_mb(self) -> float:
         """Its resident memory."""
         status = Path(f"/proc/{self.process.pid}/status").read_text("ascii")
