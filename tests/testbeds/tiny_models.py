@@ -1,4 +1,4 @@
-"""Pretrained models for tests, made from nothing in a second: they know a few words and nothing of their meaning.
+"""Pretrained models for tests, made from nothing: they know a few words and nothing else.
 
 Weights are seeded, so that two makings are the same model. Nothing is fetched.
 """
@@ -11,20 +11,22 @@ from pathlib import Path
 from typing import Any
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-WORDS = """
-a about again all always an and angry are as at awful back bad battery be been best better bought box broken but buy by
-cable came can cannot cheap cold day days do does easy excellent expected fair fast fine food for friendly from good got
-great had has have he her hotel how i if in is it its just kettle like long lovely me money more my new nice no noise not
-of off ok okay old on one only or ordinary our out over phone pleased poor price quality really room screen seat service
-she slow so some soup staff still than that the their them then there they this time to too two under up use useless
-usual very was waste we week well were what when which will with wonderful work works worse worst would you your
-""".split()
+WORDS = (
+    "a about again all always an and angry are as at awful back bad battery be been best better bought "
+    "box broken but buy by cable came can cannot cheap cold day days do does easy excellent expected fair "
+    "fast fine food for friendly from good got great had has have he her hotel how i if in is it its just "
+    "kettle like long lovely me money more my new nice no noise not of off ok okay old on one only or "
+    "ordinary our out over phone pleased poor price quality really room screen seat service she slow so "
+    "some soup staff still than that the their them then there they this time to too two under up use "
+    "useless usual very was waste we week well were what when which will with wonderful work works worse "
+    "worst would you your "
+)
 """Ordinary words of reviews. Any other word of Latin letters and digits is spelt out of its characters."""
 WIDTH, LAYERS, HEADS, POSITIONS, SEED = 32, 2, 2, 128, 7
 
 
 def tiny_bert(folder: Path) -> Path:
-    """A BERT of two layers without a head, with its tokenizer, as `save_pretrained` leaves one in `folder`."""
+    """A BERT of two layers without a head, with its tokenizer, saved in `folder`."""
     import torch
     import transformers
 
