@@ -77,7 +77,7 @@ def _check_params(document: Document, path: KeyPath, trainer: type[Trainer] | No
     if not isinstance(params, dict):
         return
     for problem in check_params(trainer, params) if trainer else ():
-        document.error((*path, problem.name), problem.message.rstrip("."), "bad_params")
+        document.error((*path, *problem.path), problem.message.rstrip("."), "bad_params")
     if isinstance(params.get("dp"), dict):
         _check_dp(document, (*path, "dp"), params["dp"])
 

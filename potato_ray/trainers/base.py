@@ -33,11 +33,14 @@ class TrainerError(Exception):
 class Param:
     """One parameter of a trainer.
 
-    `type` is one of int, float, bool, str, choice, mapping, dotted_path. `optional` lets None
-    through (the default may then be None). `minimum` and `maximum` are inclusive; for type choice,
-    `choices` lists the values. Type dotted_path is the path of a class; `packages` lists the top-level
-    packages that it may come from, and `choices` the short names that stand for a path (those of the
-    class alone).
+    `type` is one of int, float, bool, str, choice, names, mapping, bool_or_mapping, dotted_path. `optional`
+    lets None through (the default may then be None). `minimum` and `maximum` are inclusive. For type choice,
+    `choices` lists the values, and for names, one text or a list of them, those that it may hold (any, where
+    there are none). `members` describes the keys of a mapping; without them a mapping may hold anything.
+    bool_or_mapping is false, true for the defaults of all members, or a mapping of some of them
+    (`params.members_of` reads all three). Type dotted_path is the path of a class; `packages` lists the
+    top-level packages that it may come from, and `choices` the short names that stand for a path (those of
+    the class alone).
     `advanced` parameters are folded away in the form.
     """
 
@@ -51,6 +54,7 @@ class Param:
     optional: bool = False
     advanced: bool = False
     packages: tuple[str, ...] = ()
+    members: tuple[Param, ...] = ()
 
 
 @dataclass(frozen=True)

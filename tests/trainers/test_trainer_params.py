@@ -7,8 +7,21 @@ from hypothesis import strategies as st
 
 from potato_ray.trainers import registry
 from potato_ray.trainers.base import Param
-from potato_ray.trainers.params import as_schema, check_params, complete
+from potato_ray.trainers.params import as_schema, check_params, complete, members_of
 from potato_ray.trainers.sklearn_text import SklearnText
+
+ADAPTER = Param(
+    "lora",
+    "bool_or_mapping",
+    False,
+    "",
+    members=(
+        Param("r", "int", 16, "", minimum=1),
+        Param("dropout", "float", 0, "", minimum=0, maximum=1),
+        Param("targets", "names", None, "", optional=True),
+        Param("quantize", "choice", "none", "", choices=("none", "4bit")),
+    ),
+)
 
 
 class Knobs(SklearnText):
@@ -22,6 +35,9 @@ class Knobs(SklearnText):
         Param("title", "str", "", ""),
         Param("mode", "choice", "slow", "", choices=("slow", "quick")),
         Param("extra", "mapping", {}, ""),
+        Param("limits", "mapping", {}, "", members=(Param("steps", "int", 7, ""),)),
+        ADAPTER,
+        Param("kinds", "names", ["a"], "", choices=("a", "bee")),
         Param("model", "dotted_path", None, "", choices=("Ridge",), optional=True, packages=("sklearn",)),
     )
 
@@ -34,8 +50,8 @@ def message(name: str, value: Any) -> str:
 
 def test_an_unknown_parameter_is_named_with_those_that_there_are() -> None:
     assert message("stepz", 1) == (
-        "knobs does not take stepz; it takes steps, rate, fast, title, mode, extra, model. "
-        "Did you mean steps?"
+        "knobs does not take stepz; it takes steps, rate, fast, title, mode, extra, "
+        "limits, lora, kinds, model. Did you mean steps?"
     )
 
 
@@ -60,6 +76,11 @@ def test_an_unknown_parameter_is_named_with_those_that_there_are() -> None:
         ("extra", [1], "must be a mapping, not [1]"),
         ("extra", {"f": print}, "may hold only text, finite numbers"),
         ("extra", {1: 2}, "may hold only text, finite numbers"),
+        ("lora", "yes", "lora must be true, false or a mapping, not 'yes'"),
+        ("lora", None, "lora must be true, false or a mapping, not null"),
+        ("kinds", ["a", "be"], "may hold a, bee, not 'be'. Did you mean bee?"),
+        ("kinds", [], "must hold at least one name"),
+        ("kinds", ["a", 1], "must be a name or a list of names, not ['a', 1]"),
         ("model", "os.system", "must come from sklearn; os.system does not"),
         (
             "model",
@@ -79,6 +100,11 @@ def test_a_wrong_value_is_refused_with_what_to_write(name: str, value: Any, word
     [
         {"steps": 9, "rate": 2, "fast": True, "title": "x", "mode": "quick"},
         {"extra": {"a": [1, None, {"b": "c"}]}},
+        {"lora": True},
+        {"lora": {}},
+        {"lora": {"r": 1, "dropout": 1, "targets": ["query", "value"], "quantize": "4bit"}},
+        {"lora": {"targets": "query"}, "limits": {"steps": -1}},
+        {"kinds": "bee"},
         {"model": None},
         {"model": "Ridge"},
         {"model": "sklearn.svm.SVR"},
@@ -86,6 +112,63 @@ def test_a_wrong_value_is_refused_with_what_to_write(name: str, value: Any, word
 )
 def test_right_values_pass(given_params: dict[str, Any]) -> None:
     assert check_params(Knobs, given_params) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "name", "words"),
+    [
+        (
+            {"rr": 8},
+            "lora.rr",
+            "lora does not take rr; it takes r, dropout, targets, quantize. Did you mean r?",
+        ),
+        ({"r": "8"}, "lora.r", "lora.r must be a whole number, not '8'."),
+        ({"r": 0}, "lora.r", "lora.r must be 1 or more, not 0."),
+        ({"r": None}, "lora.r", "lora.r must be a whole number, not null."),
+        ({"dropout": 1.5}, "lora.dropout", "lora.dropout must be 1 or less, not 1.5."),
+        ({"targets": [1]}, "lora.targets", "lora.targets must be a name or a list of names, not [1]."),
+        (
+            {"quantize": "4bits"},
+            "lora.quantize",
+            "lora.quantize must be one of none, 4bit, not '4bits'. Did you mean 4bit?",
+        ),
+    ],
+)
+def test_a_wrong_member_is_refused_by_its_full_name(value: Any, name: str, words: str) -> None:
+    (problem,) = check_params(Knobs, {"lora": value})
+    assert (problem.name, problem.message) == (name, f"knobs: {words}")
+
+
+def test_every_wrong_member_is_told() -> None:
+    problems = check_params(Knobs, {"lora": {"r": 0, "q": 1, "dropout": -1}, "limits": {"steps": 0.5}})
+    assert [problem.name for problem in problems] == ["lora.r", "lora.q", "lora.dropout", "limits.steps"]
+
+
+def test_a_mapping_with_members_gets_the_defaults_of_those_that_it_leaves_out() -> None:
+    defaults = {"r": 16, "dropout": 0.0, "targets": None, "quantize": "none"}
+    assert complete(Knobs)["lora"] is False
+    assert complete(Knobs, {"lora": True})["lora"] == defaults
+    assert complete(Knobs, {"lora": {"r": 8, "targets": "q"}})["lora"] == {
+        **defaults,
+        "r": 8,
+        "targets": ["q"],
+    }
+    assert complete(Knobs)["limits"] == {"steps": 7}
+
+
+def test_a_later_mapping_replaces_an_earlier_one_as_a_whole() -> None:
+    values = complete(Knobs, {"lora": {"r": 8}, "kinds": "bee"}, {"lora": {"dropout": 1}})
+    assert (values["lora"]["r"], values["lora"]["dropout"]) == (16, 1.0)
+    assert values["kinds"] == ["bee"]
+    assert complete(Knobs, {"lora": {"r": 8}}, {"lora": False})["lora"] is False
+
+
+def test_a_trainer_reads_the_members_of_what_is_true_false_or_a_mapping() -> None:
+    assert members_of(ADAPTER, False) is None
+    assert members_of(ADAPTER, None) is None
+    assert members_of(ADAPTER, True) == members_of(ADAPTER, {})
+    assert (members_of(ADAPTER, {"r": 3}) or {})["r"] == 3
+    assert members_of(Param("extra", "mapping", {}, ""), {"a": 1}) is None
 
 
 def test_all_problems_are_told_at_once() -> None:
