@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Callable, ClassVar, Dict, Iterable, Iterator, Mapping
 
 Row = Dict[str, Any]
-"""One line of a split file: `instance_id`, `text`, maybe `media`, and `targets` by scheme name."""
+"""One line of a split file: `instance_id`, `text`, maybe `media`, `fields`, and `targets` by scheme name."""
 
 
 class TrainerError(Exception):
@@ -73,6 +73,20 @@ class Licence:
     url: str = ""
     needs_confirmation: bool = False
     commercial_use: bool = True
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """How a trainer wants labelled items grouped, so that all of a group fall into one split.
+
+    `by` names it on pages and in the manifest. `group_of` gives the group of a row without targets; None:
+    it is split as the study splits. It runs where the bundle is built and may import what `requires` lists.
+    """
+
+    by: str
+    group_of: Callable[[Row], str | None]
+    requires: tuple[Requirement, ...] = ()
+    install_hint: str = ""
 
 
 @dataclass(frozen=True)
@@ -173,6 +187,16 @@ class Trainer(ABC):
     def label_order(self) -> list[str]:
         """The labels in the order of the model's outputs; empty for regression."""
         return []
+
+    @classmethod
+    def item_fields(cls, params: Mapping[str, Any]) -> tuple[str, ...]:
+        """The fields of the data's items that it reads beside the text; rows hold them under `fields`."""
+        return ()
+
+    @classmethod
+    def grouping(cls, params: Mapping[str, Any]) -> Grouping | None:
+        """How items are grouped before they are split; None: as the study does it."""
+        return None
 
 
 MIN_INSTANCES = Param(

@@ -136,9 +136,9 @@ def choose(problem: Problem, scores: heads.Scores, seed: int) -> Calibration:
         return Calibration(method, reason, curves, None, float(after.mean()), len(after))
     before = _losses(problem, scores.probabilities)
     if _clearly_lower(after, before):
-        reason = "it lowers the log loss on texts left out of the fit"
+        reason = "it lowers the log loss on items left out of the fit"
     else:
-        reason, curves = "it does not clearly lower the log loss on texts left out of the fit", ()
+        reason, curves = "it does not clearly lower the log loss on items left out of the fit", ()
     return Calibration(method, reason, curves, float(before.mean()), float(after.mean()), len(after))
 
 

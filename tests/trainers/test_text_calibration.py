@@ -31,7 +31,7 @@ def test_probabilities_that_are_right_already_are_left_alone() -> None:
     found = calibration.choose(*scored(400, sharpness=1.0), seed=0)
     assert not found.curves
     assert not found.as_json()["applied"]
-    assert found.reason == "it does not clearly lower the log loss on texts left out of the fit"
+    assert found.reason == "it does not clearly lower the log loss on items left out of the fit"
 
 
 def test_a_bent_scale_is_corrected_by_steps_when_rows_are_many() -> None:

@@ -1,0 +1,69 @@
+"""What fitted estimators say of new items: a label, a set of labels or a number, and how sure they are."""
+
+from __future__ import annotations
+
+from typing import Any, Iterator
+
+from potato_ray.trainers import calibration, heads, kinds
+
+
+class Answering:
+    """A model's way from features to answers.
+
+    `estimators` are what `heads.fit_heads` gave for `kind` and `labels`, `curves` correct their
+    probabilities, and `bounds` are the least and greatest value, for continuous.
+    """
+
+    kind: str
+    labels: tuple[str, ...]
+    estimators: list[Any]
+    curves: tuple[calibration.Curve, ...]
+    bounds: tuple[float, float]
+
+    def answers_of(self, features: Any) -> Iterator[tuple[dict[str, Any], float | None]]:
+        """(payload, confidence) of each row of `features`, n × f, in order.
+
+        The confidence of a label is its probability; of a set of labels it is that of its least
+        certain decision; numbers, and estimators without probabilities, have none.
+        """
+        if self.kind == kinds.CONTINUOUS:
+            yield from self._values(features)
+            return
+        scores = heads.score(self.estimators, self.kind, features, len(self.labels))
+        columns = calibration.apply(self.curves, scores)
+        certain = columns is not None
+        if not certain:
+            columns = (scores.margins > 0).astype(float)
+        if self.kind == kinds.MULTILABEL:
+            yield from self._sets(columns, certain)
+        else:
+            yield from self._single(self._by_label(columns, scores, certain), certain)
+
+    def _by_label(self, columns: Any, scores: heads.Scores, certain: bool) -> Any:
+        if not certain and self.kind == kinds.NOMINAL and len(self.labels) > 2:
+            return scores.margins  # the label with the greatest margin, whatever its sign
+        return heads.label_probabilities(self.kind, columns, len(self.labels))
+
+    def _values(self, features: Any) -> Iterator[tuple[dict[str, Any], float | None]]:
+        import numpy as np
+
+        values = np.clip(np.ravel(self.estimators[0].predict(features)), *self.bounds)
+        for value in values.tolist():
+            yield {"value": value}, None
+
+    def _single(self, by_label: Any, certain: bool) -> Iterator[tuple[dict[str, Any], float | None]]:
+        chosen = by_label.argmax(axis=1).tolist()
+        for label, row in zip(chosen, by_label.tolist()):
+            if certain:
+                yield {"label": self.labels[label], "probabilities": dict(zip(self.labels, row))}, row[label]
+            else:
+                yield {"label": self.labels[label]}, None
+
+    def _sets(self, columns: Any, certain: bool) -> Iterator[tuple[dict[str, Any], float | None]]:
+        for row in columns.tolist():
+            holding = sorted(label for label, p in zip(self.labels, row) if p >= 0.5)
+            if certain:
+                confidence = min(max(p, 1 - p) for p in row)
+                yield {"labels": holding, "probabilities": dict(zip(self.labels, row))}, confidence
+            else:
+                yield {"labels": holding}, None
