@@ -21,13 +21,14 @@ from potato_ray.project.schemes import Scheme, schemes_of
 from potato_ray.registry.runs import Run, to_json
 from potato_ray.trainers import params as trainer_params
 from potato_ray.trainers import registry as trainer_registry
-from potato_ray.trainers.base import Trainer
+from potato_ray.trainers.base import Trainer, TrainerError
 
 HTTP_STATUS = {
     "unknown_trainer": 400,
     "unknown_schema": 400,
     "untrainable_schema": 400,
     "bad_params": 400,
+    "missing_dependency": 409,
     "licence_not_confirmed": 400,
     "unknown_backend": 409,
     "local_only": 409,
@@ -104,6 +105,24 @@ def plan_start(config: ProjectConfig, request: StartRequest) -> StartPlan:
     _check_licence(trainer, request.accept_licence)
     backend = _backend(config, trainer, request.backend)
     return StartPlan(trainer=trainer, schemes=schemes, params=params, backend=backend)
+
+
+def plan_new_start(config: ProjectConfig, request: StartRequest) -> StartPlan:
+    """The same for a start that is made now: what runs on local needs its packages in this Python.
+
+    A run that has waited finds them missing itself, and says so in its error.
+    """
+    plan = plan_start(config, request)
+    if plan.backend == LOCAL:
+        _check_packages(plan.trainer)
+    return plan
+
+
+def _check_packages(trainer: type[Trainer]) -> None:
+    try:
+        trainer_registry.require_packages(trainer)
+    except TrainerError as missing:
+        raise StartRefused(missing.message, code=missing.code, next_step=missing.next_step) from None
 
 
 def _trainer(name: str) -> type[Trainer]:

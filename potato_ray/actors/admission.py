@@ -16,7 +16,14 @@ from potato_ray.config.models import ModelTraining, ProjectConfig
 from potato_ray.errors import Conflict, PotatoRayError, StartRefused
 from potato_ray.registry.runs import NewRun, Reservation, Run
 from potato_ray.registry.states import State
-from potato_ray.starting import StartPlan, StartRequest, plan_start, request_of, require_same
+from potato_ray.starting import (
+    StartPlan,
+    StartRequest,
+    plan_new_start,
+    plan_start,
+    request_of,
+    require_same,
+)
 
 if TYPE_CHECKING:
     from potato_ray.actors.controller import RunController
@@ -54,7 +61,7 @@ class Admission:
         )
 
     async def _create(self, request: StartRequest) -> Run:
-        plan = plan_start(self.controller.config, request)
+        plan = plan_new_start(self.controller.config, request)
         return await self.controller.write(
             self.registry.create_run,
             _new_run(request, plan, self._training.split_seed),

@@ -156,6 +156,7 @@ def _trainer_checks(trainers: Mapping[str, Mapping[str, Any]]) -> list[Check]:
             ok=trainer["available"] or any_runs,
             message=f"{name}: {'ready' if trainer['available'] else trainer['reason']}",
             next_step=trainer["install_hint"],
+            is_note=any_runs and not trainer["available"],
         )
         for name, trainer in trainers.items()
     ]

@@ -17,6 +17,7 @@ from potato_ray.backends.ssh_placing import HostGpus
 from potato_ray.errors import PotatoRayError
 from potato_ray.trainers import registry
 from potato_ray.trainers.base import Trainer
+from potato_ray.trainers.installing import into_python, lacking
 
 OLDEST_PYTHON = (3, 8)
 
@@ -181,12 +182,13 @@ def _trainer(trainer: type[Trainer], report: HostReport, packages: Sequence[str]
     missing = [need.package for need in trainer.requires if report.modules.get(need.module) is None]
     # What a list of packages brings with it is known once it is installed.
     unsure = bool(missing and packages and not report.has_environment)
-    install = f"{report.python} -m pip install {' '.join(missing)}"
-    hint = f"List them under the key packages; or run on {report.host}: {install}"
+    install = into_python(report.python, trainer.install_hint)
+    hint = f"List {', '.join(missing)} under the key packages; or run on {report.host}: {install}"
     return {
         "available": unsure or not missing,
         "unsure": unsure,
         "missing": missing,
+        "reason": lacking(missing, report.python, report.host) if missing and not unsure else "",
         "install_hint": hint if missing and not unsure else "",
         "uses_gpu": uses_gpu(trainer),
     }
@@ -201,6 +203,7 @@ def _trainer_checks(trainers: Mapping[str, Mapping[str, Any]]) -> list[Check]:
             ok=trainer["available"] or any_runs,
             message=f"{name}: {_readiness(trainer)}",
             next_step=trainer["install_hint"],
+            is_note=any_runs and not trainer["available"],
         )
         for name, trainer in trainers.items()
     ]
@@ -209,4 +212,4 @@ def _trainer_checks(trainers: Mapping[str, Mapping[str, Any]]) -> list[Check]:
 def _readiness(trainer: Mapping[str, Any]) -> str:
     if trainer["unsure"]:
         return "known once the packages are installed, which the first run does"
-    return "ready" if trainer["available"] else f"{', '.join(trainer['missing'])} missing there"
+    return "ready" if trainer["available"] else str(trainer["reason"])

@@ -40,6 +40,12 @@ def _complete_trainers(incomplete: str) -> list[str]:
     return trainers(incomplete)
 
 
+def _complete_params(ctx: typer.Context, incomplete: str) -> list[str]:
+    from potato_ray.cli.completion import params
+
+    return params(ctx.params.get("trainer"), incomplete)
+
+
 def _complete_runs(ctx: typer.Context, incomplete: str) -> list[str]:
     from potato_ray.cli.completion import runs
 
@@ -200,7 +206,13 @@ def training_run(
         ),
     ],
     param: Annotated[
-        list[str] | None, typer.Option("--param", "-p", help="A parameter, k=v; v is read as YAML.")
+        list[str] | None,
+        typer.Option(
+            "--param",
+            "-p",
+            help="A parameter, k=v, or a member of one, k.m=v; v is read as YAML.",
+            autocompletion=_complete_params,
+        ),
     ] = None,
     backend: Annotated[
         str,

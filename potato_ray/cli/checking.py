@@ -38,7 +38,7 @@ def _print(report: CheckReport) -> None:
     out(report.summary)
     for check in report.checks:
         out(f"  {_mark(check)} {check.name}: {check.message}")
-        if not check.ok and check.next_step:
+        if check.next_step:
             out(f"      {check.next_step}")
     for warning in report.facts.get("warnings", ()):
         out(f"Warning: {warning}")

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from potato_ray.trainers.base import Param
 
 DEFAULT_CONFIG = Path("config.yaml")
 
@@ -13,6 +16,30 @@ def trainers(incomplete: str) -> list[str]:
     from potato_ray.trainers.registry import trainer_names
 
     return _starting(incomplete, trainer_names())
+
+
+def params(trainer: Any, incomplete: str) -> list[str]:
+    """`name=` of the parameters of a trainer, and after the = its values where they can be listed."""
+    from potato_ray.trainers.params import with_members
+    from potato_ray.trainers.registry import offered_trainer
+
+    found = offered_trainer(trainer) if isinstance(trainer, str) else None
+    if found is None:
+        return []
+    known = dict(with_members(found.params))
+    name, equals, _ = incomplete.partition("=")
+    if equals:
+        param = known.get(name)
+        return _starting(incomplete, [f"{name}={value}" for value in _values(param)] if param else [])
+    # Members once their mapping is named: else they would bury the others.
+    shown = [each for each in known if each.count(".") <= incomplete.count(".")]
+    opened = [f"{each}." for each in shown if known[each].members and f"{each}." != incomplete]
+    return _starting(incomplete, [*(f"{each}=" for each in shown), *opened])
+
+
+def _values(param: Param) -> list[str]:
+    switch = ["true", "false"] if param.type in ("bool", "bool_or_mapping") else []
+    return [*switch, *param.choices, *(["null"] if param.optional else [])]
 
 
 def schemas(config: Any, incomplete: str) -> list[str]:

@@ -8,19 +8,20 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from potato_ray.agent_tokens import is_agent_backend
 from potato_ray.backends.grants import starts_agents
 from potato_ray.cli.losing import controller_lost
 from potato_ray.cli.output import out, print_json, say
+from potato_ray.cli.param_options import parse_params
 from potato_ray.cli.summary import end_lines
 from potato_ray.cli.termination import Terminated, Termination
 from potato_ray.cli.through_server import Server, server_of
 from potato_ray.config import load
 from potato_ray.errors import PotatoRayError, StartRefused
 from potato_ray.registry.states import State
-from potato_ray.starting import StartRequest, plan_start
+from potato_ray.starting import StartRequest, plan_new_start
 
 if TYPE_CHECKING:
     from potato_ray.actors.session import Session
@@ -83,7 +84,7 @@ def train(config: ProjectConfig, request: StartRequest) -> tuple[Run, bool]:
     server = server_of(config)
     if server is not None:
         return _train_there(server, config, request)
-    plan = plan_start(config, request)  # refuse before Ray is started
+    plan = plan_new_start(config, request)  # refuse before Ray is started
     _require_no_agent(config, plan.backend)
     return _train_here(config, request, plan.backend)
 
@@ -291,28 +292,3 @@ def _left_at_agent(config: ProjectConfig, run: Run) -> str:
         f"run {run.run_id} goes on at its agent for {within_s:.0f} s and is ended then, unless {NEXT_SERVER} "
         "takes it up"
     )
-
-
-def parse_params(pairs: Sequence[str]) -> dict[str, Any]:
-    """`["C=2", "classifier_kwargs={max_iter: 500}"]` → a mapping; values are read as YAML."""
-    import yaml
-
-    params: dict[str, Any] = {}
-    for pair in pairs:
-        name, equals, text = pair.partition("=")
-        if not equals or not name:
-            raise StartRefused(
-                f"--param {pair} is not of the form name=value.",
-                code="bad_params",
-                next_step="Write for example --param min_instances=5.",
-            )
-        try:
-            params[name.strip()] = yaml.safe_load(text)
-        except yaml.YAMLError as error:
-            raise StartRefused(
-                f"The value of --param {name} cannot be read as YAML.",
-                code="bad_params",
-                evidence=str(error).splitlines()[0],
-                next_step="Put the value in quotes.",
-            ) from None
-    return params

@@ -18,8 +18,7 @@ from potato_ray.job.prediction_file import PredictionFile
 from potato_ray.job.spec import JobSpec
 from potato_ray.trainers import kinds
 from potato_ray.trainers.base import MIN_INSTANCES, FitContext, Reporter, Trainer, TrainerError
-from potato_ray.trainers.installing import into_this_python
-from potato_ray.trainers.registry import missing_packages, require_trainer
+from potato_ray.trainers.registry import require_packages, require_trainer
 
 _FEW_LABELS_MATTER = (kinds.NOMINAL, kinds.ORDINAL)
 _METRIC_PREFIXES = ("train_", "n_")
@@ -69,15 +68,7 @@ class Training:
         )
 
     def _import_packages(self, kind: type[Trainer]) -> None:
-        missing = missing_packages(kind)
-        if missing:
-            names = ", ".join(need.package for need in missing)
-            raise TrainerError(
-                "missing_dependency",
-                f"Trainer '{kind.name}' could not be imported: {sys.executable} on {socket.gethostname()} "
-                f"lacks {names}.",
-                into_this_python(kind.install_hint),
-            )
+        require_packages(kind, socket.gethostname())
         for need in kind.requires:
             # Here rather than in fit: a broken package is then never taken for a failure of the fit.
             importlib.import_module(need.module)

@@ -277,13 +277,22 @@ class RemoteFilesRemoved(BaseModel):
     removed: str
 
 
-class TrainerParam(BaseModel):
-    """One parameter of a trainer, for forms; `configured` is what trainer_params says, else the default."""
+class ParamBody(BaseModel):
+    """One parameter of a trainer, or a member of a mapping; without `members` a mapping holds anything."""
 
     name: str
-    type: Literal["int", "float", "bool", "str", "choice", "mapping", "dotted_path"]
+    type: Literal[
+        "int",
+        "float",
+        "bool",
+        "str",
+        "choice",
+        "names",
+        "mapping",
+        "bool_or_mapping",
+        "dotted_path",
+    ]
     default: Any
-    configured: Any
     help: str
     minimum: float | None
     maximum: float | None
@@ -291,6 +300,13 @@ class TrainerParam(BaseModel):
     optional: bool
     advanced: bool
     packages: list[str]
+    members: list[ParamBody]
+
+
+class TrainerParam(ParamBody):
+    """One parameter of a trainer, for forms; `configured` is what trainer_params says, else the default."""
+
+    configured: Any
 
 
 class TrainerLicence(BaseModel):

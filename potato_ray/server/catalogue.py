@@ -35,7 +35,7 @@ def trainers_body(config: ProjectConfig) -> dict[str, Any]:
 
 
 def _trainer(config: ProjectConfig, trainer: type[Trainer]) -> dict[str, Any]:
-    available, reason, _ = registry.availability(trainer)
+    available, reason, install = registry.availability(trainer)
     configured = dict(config.model_training.trainer_params.get(trainer.name, {}))
     defaults = params.complete(trainer)
     values = {**defaults, **configured}
@@ -54,7 +54,7 @@ def _trainer(config: ProjectConfig, trainer: type[Trainer]) -> dict[str, Any]:
         "requires": [asdict(need) for need in trainer.requires],
         "available": available,
         "reason": reason,
-        "install_hint": trainer.install_hint,
+        "install_hint": install or trainer.install_hint,
         "uses_gpu": uses_gpu(trainer),
         "local_only": trainer.name in LOCAL_ONLY,
         "selects_on_val": trainer.selects_on_val,

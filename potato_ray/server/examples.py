@@ -115,6 +115,7 @@ TRAINERS: dict[str, Any] = {
                     "optional": False,
                     "advanced": False,
                     "packages": [],
+                    "members": [],
                 }
             ],
             "params_schema": {

@@ -33,14 +33,20 @@ class BackendChoice:
 
 @dataclass(frozen=True)
 class TrainerChoice:
-    """A trainer and its part of the form. `schemes` are those that it can learn, in their order."""
+    """A trainer and its part of the form. `schemes` are those that it can learn, in their order.
+
+    `lacking` says what the server's Python lacks for it, "" for nothing, and `install` is the line that
+    installs it; `needs` names all of its packages.
+    """
 
     name: str
     description: str
     schemes: tuple[str, ...]
     fields: tuple[Field, ...]
     licence: Object
-    unavailable: str
+    lacking: str
+    install: str
+    needs: str
     local_only: bool
 
     @property
@@ -83,7 +89,7 @@ class StartForm:
     def first(self) -> str:
         def rank(trainer: TrainerChoice) -> tuple[bool, bool, bool, int]:
             confirm, own = trainer.licence["needs_confirmation"], trainer.name in BUILT_IN
-            return bool(trainer.unavailable), confirm, not own, -len(trainer.schemes)
+            return bool(trainer.lacking), confirm, not own, -len(trainer.schemes)
 
         return min(self.trainers, key=rank).name if self.trainers else ""
 
@@ -114,14 +120,15 @@ def start_form(
 
 
 def _trainer(trainer: Object, schemas: Iterable[Object]) -> TrainerChoice:
-    reason = f"{trainer['reason']} On the server: {trainer['install_hint']}"
     return TrainerChoice(
         name=trainer["name"],
         description=trainer["description"],
         schemes=tuple(each["name"] for each in schemas if trainer["name"] in each["trainers"]),
         fields=fields_of(trainer),
         licence=trainer["licence"],
-        unavailable="" if trainer["available"] else reason.strip(),
+        lacking=trainer["reason"],
+        install=trainer["install_hint"],
+        needs=", ".join(each["package"] for each in trainer["requires"]),
         local_only=trainer["local_only"],
     )
 

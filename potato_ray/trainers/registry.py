@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Iterable
 
 from potato_ray.trainers.base import Requirement, Trainer, TrainerError
-from potato_ray.trainers.installing import into_this_python
+from potato_ray.trainers.installing import into_this_python, lacking
 from potato_ray.trainers.model_files import CARD, read_card
 
 ENTRY_POINT_GROUP = "potato_ray.trainers"
@@ -125,9 +125,7 @@ def load_trainer(artifacts: Path, device: str = "cpu") -> Trainer:
             f"{CARD} names the trainer '{name}', which is not known here.",
             f"The trainers here are {', '.join(trainer_names())}.",
         )
-    available, reason, hint = availability(trainer)
-    if not available:
-        raise TrainerError("missing_dependency", reason, hint)
+    require_packages(trainer)
     return trainer.load(artifacts, device)
 
 
@@ -152,8 +150,23 @@ def availability(trainer: type[Trainer]) -> tuple[bool, str, str]:
     missing = missing_packages(trainer)
     if not missing:
         return True, "", ""
-    packages = ", ".join(need.package for need in missing)
-    return False, f"Not installed here: {packages}.", into_this_python(trainer.install_hint)
+    reason = lacking(need.package for need in missing)
+    return False, reason, into_this_python(trainer.install_hint)
+
+
+def require_packages(trainer: type[Trainer], host: str = "") -> None:
+    """Raise TrainerError (missing_dependency) where this interpreter, on `host`, lacks packages of `trainer`.
+
+    Its next step is the line that installs them.
+    """
+    missing = missing_packages(trainer)
+    if missing:
+        reason = lacking((need.package for need in missing), host=host)
+        raise TrainerError(
+            "missing_dependency",
+            f"Trainer '{trainer.name}' could not be imported: {reason}",
+            into_this_python(trainer.install_hint),
+        )
 
 
 def _is_installed(module: str) -> bool:

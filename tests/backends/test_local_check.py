@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import asdict
 from pathlib import Path
 
@@ -26,7 +27,11 @@ def local(
 @pytest.fixture
 def gpu_trainer(monkeypatch: pytest.MonkeyPatch) -> None:
     """A trainer that uses a GPU and is installed: the module called torch is found, whatever is in it."""
-    trainer = type("OnGpu", (Playing,), {"name": "on-gpu", "requires": (Requirement("torch", "torch"),)})
+    trainer = type(
+        "OnGpu",
+        (Playing,),
+        {"name": "on-gpu", "requires": (Requirement("torch", "torch"),), "install_hint": "pip install torch"},
+    )
     monkeypatch.setattr(registry, "_registered", {})
     registry.register(trainer)
 
@@ -74,7 +79,9 @@ def test_missing_packages_are_named_with_their_installation(
     monkeypatch.setattr(registry, "_is_installed", lambda module: module != "torch")
     report = local("no_devices").check()
     assert report.facts["trainers"]["on-gpu"]["available"] is False
-    assert "on-gpu: Not installed here: torch." in [check.message for check in report.checks]
+    (told,) = (check for check in report.checks if check.message.startswith("on-gpu:"))
+    assert (told.message, told.is_note) == (f"on-gpu: {sys.executable} lacks torch.", True)
+    assert told.next_step == f"{sys.executable} -m pip install torch"
     assert report.ok
 
 

@@ -11,10 +11,9 @@ from potato_ray.cli import completion
 from potato_ray.cli.output import duration, program, when
 from potato_ray.cli.predicting import _opened, rows_of, run_predict
 from potato_ray.cli.progress import step_line
-from potato_ray.cli.running import parse_params
 from potato_ray.cli.summary import detail_lines, end_lines, score_line
 from potato_ray.config import ProjectConfig
-from potato_ray.errors import NotFound, ProjectUnreadable, StartRefused
+from potato_ray.errors import NotFound, ProjectUnreadable
 from potato_ray.project.paths import ProjectPaths
 from potato_ray.registry.runs import Run
 from potato_ray.registry.states import State
@@ -30,23 +29,6 @@ def a_run(**fields: object) -> Run:
 
 def paths(folder: Path, text_key: str = "text") -> ProjectPaths:
     return ProjectPaths(task_dir=folder, data_paths=(), output_dir=folder, text_key=text_key)
-
-
-def test_parameters_are_read_as_yaml() -> None:
-    given = ["min_instances=5", "calibrate=false", "classifier_kwargs={C: 2.5}", "classifier=SVC"]
-    assert parse_params(given) == {
-        "min_instances": 5,
-        "calibrate": False,
-        "classifier_kwargs": {"C": 2.5},
-        "classifier": "SVC",
-    }
-
-
-@pytest.mark.parametrize("pair", ["min_instances", "=5", "kwargs={C: 2"])
-def test_a_parameter_that_cannot_be_read_is_refused(pair: str) -> None:
-    with pytest.raises(StartRefused) as refused:
-        parse_params([pair])
-    assert refused.value.next_step
 
 
 def test_a_text_file_has_one_text_a_line(tmp_path: Path) -> None:

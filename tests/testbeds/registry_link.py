@@ -13,7 +13,7 @@ from potato_ray.registry.runs import NewRun, Run
 from potato_ray.registry.states import State
 from potato_ray.registry.store import Registry
 from potato_ray.server.context import Phase, Unavailable
-from potato_ray.starting import HTTP_STATUS, StartPlan, StartRequest, plan_start, require_same
+from potato_ray.starting import HTTP_STATUS, StartPlan, StartRequest, plan_new_start, require_same
 from potato_ray.writeback import withdraw
 
 T = TypeVar("T")
@@ -61,7 +61,7 @@ class RegistryLink:
 
     def _make(self, request: StartRequest) -> Run:
         training = self.config.model_training
-        plan = plan_start(self.config, request)
+        plan = plan_new_start(self.config, request)
         return self.registry.create_run(
             _row(request, plan),
             queue_max=training.queue_max,

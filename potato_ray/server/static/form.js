@@ -3,8 +3,13 @@
 
 import { Refused, call, problemOf } from "./api.js";
 import { checkBackend, forgetCheck } from "./check.js";
+import { copyButtons } from "./copying.js";
 import { clearErrors, showError, showFirst } from "./form_errors.js";
+import { readParams } from "./form_values.js";
 import { piece, problemNotice, say } from "./pieces.js";
+
+/** The backend whose runs take the server's own Python. */
+const LOCAL = "local";
 
 /** @param {string} id */
 const control = (id) => /** @type {HTMLSelectElement} */ (document.getElementById(id));
@@ -35,18 +40,26 @@ class StartForm {
     control("scheme").addEventListener("change", () => show("of-scheme", control("scheme").value));
     control("backend").addEventListener("change", () => {
       show("of-backend", control("backend").value);
+      this.showMissing();
       forgetCheck();
     });
     document.getElementById("check")?.addEventListener("click", () => void checkBackend(control("backend").value));
     form.addEventListener("input", () => (this.key = newKey()));
+    form.addEventListener("change", () => this.unfold());
+    copyButtons();
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       void this.submit();
     });
-    /** @type {HTMLButtonElement} */ (document.getElementById("start-button")).disabled = false;
+    this.button.disabled = false;
     // A browser that comes back to the page fills in what was chosen before.
-    this.showTrainer();
     show("of-backend", control("backend").value);
+    this.showTrainer();
+    this.unfold();
+  }
+
+  get button() {
+    return /** @type {HTMLButtonElement} */ (document.getElementById("start-button"));
   }
 
   showTrainer() {
@@ -57,6 +70,41 @@ class StartForm {
     control("scheme").replaceChildren(...offered);
     control("scheme").value = offered.some((each) => each.value === before) ? before : (offered[0]?.value ?? "");
     show("of-scheme", control("scheme").value);
+    this.showMissing();
+  }
+
+  /** What the server's Python lacks for the chosen trainer; on local nothing can be started then. */
+  showMissing() {
+    const onLocal = control("backend").value === LOCAL;
+    show("missing", control("trainer").value);
+    for (const each of this.form.querySelectorAll("[data-on-local], [data-elsewhere]")) {
+      /** @type {HTMLElement} */ (each).hidden = each.hasAttribute("data-on-local") !== onLocal;
+    }
+    this.showReady();
+  }
+
+  /** The notice of what keeps the chosen trainer from running where it would. */
+  get hindrance() {
+    const notices = [...this.form.querySelectorAll("[data-missing]")].map((each) => /** @type {HTMLElement} */ (each));
+    return control("backend").value === LOCAL ? notices.find((each) => !each.hidden) : undefined;
+  }
+
+  showReady() {
+    this.button.setAttribute("aria-disabled", String(this.sending || Boolean(this.hindrance)));
+  }
+
+  /** The members of what is switched on, and no control of what is left out. */
+  unfold() {
+    for (const knob of this.form.querySelectorAll("[data-switch]")) {
+      const members = /** @type {HTMLElement} */ (knob.closest("[data-param]")?.querySelector("[data-members]"));
+      members.hidden = !(/** @type {HTMLInputElement} */ (knob).checked);
+    }
+    for (const tick of this.form.querySelectorAll("input[data-null]")) {
+      const controls = tick.closest("[data-param]")?.querySelectorAll("input:not([data-null]), textarea") ?? [];
+      for (const each of controls) {
+        /** @type {HTMLInputElement} */ (each).disabled = /** @type {HTMLInputElement} */ (tick).checked;
+      }
+    }
   }
 
   /** The part of the form that belongs to the chosen trainer. */
@@ -68,6 +116,7 @@ class StartForm {
   async submit() {
     if (this.sending) return;
     clearErrors(this.form);
+    if (this.hindrance) return this.hindrance.focus();
     const params = readParams(this.own);
     if (!params) return showFirst(this.form);
     this.busy(true);
@@ -115,6 +164,7 @@ class StartForm {
 
   /** @param {import("./api.js").Problem} problem */
   showAtField(problem) {
+    if (problem.error_code === "bad_params") return this.showAtParams(problem);
     const field = this.fieldOf(problem);
     const whole = [problem.error, problem.evidence, problem.next_step].filter(Boolean).join(" ");
     const text = problem.error_code === "licence_not_confirmed" ? "Read the licence, and tick this to start." : whole;
@@ -122,12 +172,27 @@ class StartForm {
     return Boolean(field);
   }
 
-  /** @param {import("./api.js").Problem} problem @returns {HTMLElement | null} */
-  fieldOf({ error, error_code }) {
-    if (error_code === "bad_params") {
-      const named = [...this.own.querySelectorAll("[data-param]")].map((each) => /** @type {HTMLElement} */ (each));
-      return named.find((each) => error.includes(`: ${each.dataset.param} `)) ?? null;
+  /**
+   * Each parameter that is wrong at its own field; false when one of them has none.
+   * @param {import("./api.js").Problem} problem
+   */
+  showAtParams({ error }) {
+    const told = error.split(`; ${control("trainer").value}`).map((each) => [this.paramOf(each), each]);
+    if (!told.every(([field]) => field)) return false;
+    for (const [field, text] of told) {
+      showError(/** @type {HTMLElement} */ (field), `${text}`.replace(/^.*?: /, ""));
     }
+    return true;
+  }
+
+  /** @param {string} sentence as `setfit: body_epochs must be ...` @returns {HTMLElement | null} */
+  paramOf(sentence) {
+    const fields = [...this.own.querySelectorAll("[data-param]")].map((each) => /** @type {HTMLElement} */ (each));
+    return fields.find((each) => sentence.includes(`: ${each.dataset.param} `)) ?? null;
+  }
+
+  /** @param {import("./api.js").Problem} problem @returns {HTMLElement | null} */
+  fieldOf({ error_code }) {
     const name = FIELDS[error_code];
     const place = name === "licence" ? this.own : this.form;
     return name ? place.querySelector(`[data-field="${name}"]`) : null;
@@ -136,9 +201,8 @@ class StartForm {
   /** @param {boolean} on */
   busy(on) {
     this.sending = on;
-    const button = /** @type {HTMLButtonElement} */ (document.getElementById("start-button"));
-    button.setAttribute("aria-disabled", String(on));
-    say(button, on ? "Starting…" : "Start run");
+    this.showReady();
+    say(this.button, on ? "Starting…" : "Start run");
     if (on) document.getElementById("start-said")?.replaceChildren();
   }
 }
@@ -156,6 +220,7 @@ const FIELDS = {
   untrainable_schema: "scheme",
   unknown_backend: "backend",
   local_only: "backend",
+  missing_dependency: "trainer",
   licence_not_confirmed: "licence",
 };
 
@@ -163,75 +228,5 @@ const FIELDS = {
 function show(kind, value) {
   for (const each of document.querySelectorAll(`[data-${kind}]`)) {
     /** @type {HTMLElement} */ (each).hidden = each.getAttribute(`data-${kind}`) !== value;
-  }
-}
-
-/**
- * The parameters that were filled in; null, and the errors shown, when one cannot be read.
- * @param {HTMLElement} own
- */
-function readParams(own) {
-  /** @type {Record<string, unknown>} */
-  const params = {};
-  let right = true;
-  for (const field of own.querySelectorAll("[data-param]")) {
-    const { param = "", type = "" } = /** @type {HTMLElement} */ (field).dataset;
-    try {
-      const value = READERS[type](/** @type {HTMLInputElement} */ (field.querySelector("input, select, textarea")));
-      if (value !== undefined) params[param] = value;
-    } catch (wrong) {
-      showError(/** @type {HTMLElement} */ (field), /** @type {Error} */ (wrong).message);
-      right = false;
-    }
-  }
-  return right ? params : null;
-}
-
-/**
- * From a control to its value; undefined: left as it is. Each throws an Error that says what to write.
- * @type {Record<string, (input: HTMLInputElement) => unknown>}
- */
-const READERS = {
-  int: readNumber,
-  float: readNumber,
-  bool: (input) => (input.checked === input.defaultChecked ? undefined : input.checked),
-  str: readText,
-  choice: readText,
-  dotted_path: readText,
-  mapping: readObject,
-};
-
-/** @param {HTMLInputElement} input */
-function readText(input) {
-  return input.value.trim() || undefined;
-}
-
-/** @param {HTMLInputElement} input */
-function readNumber(input) {
-  if (input.validity.badInput) throw new Error("Write a number.");
-  if (input.value === "") return undefined;
-  if (input.validity.stepMismatch) throw new Error("Write a whole number.");
-  if (input.validity.rangeUnderflow) throw new Error(`Write ${input.min} or more.`);
-  if (input.validity.rangeOverflow) throw new Error(`Write ${input.max} or less.`);
-  return Number(input.value);
-}
-
-/** @param {HTMLInputElement} input */
-function readObject(input) {
-  const text = input.value.trim();
-  if (!text) return undefined;
-  const value = parse(text);
-  if (value === null || typeof value !== "object" || Array.isArray(value)) {
-    throw new Error('Write a JSON object, such as {"C": 2.0}.');
-  }
-  return value;
-}
-
-/** @param {string} text */
-function parse(text) {
-  try {
-    return JSON.parse(text);
-  } catch (wrong) {
-    throw new Error(`This is no JSON; an object looks like {"C": 2.0}. ${/** @type {Error} */ (wrong).message}.`);
   }
 }

@@ -38,6 +38,6 @@ export function clearErrors(form) {
 /** Go to the first field that is wrong, unfolding what hides it. @param {HTMLElement} form */
 export function showFirst(form) {
   const first = /** @type {HTMLElement | null} */ (form.querySelector('[aria-invalid="true"]'));
-  first?.closest("details")?.setAttribute("open", "");
+  for (let fold = first?.closest("details"); fold; fold = fold.parentElement?.closest("details")) fold.open = true;
   first?.focus();
 }
