@@ -28,10 +28,9 @@ def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setenv("HF_HOME", str(tmp_path / "home"))
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        nowhere = f"http://127.0.0.1:{free.getsockname()[1]}"
-    monkeypatch.setenv("HF_ENDPOINT", nowhere)
-    # huggingface_hub asks it some things about itself.
-    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", nowhere)
+        monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{free.getsockname()[1]}")
+    # What huggingface_hub would ask the real one, to tell it which program uses it.
+    monkeypatch.setattr("huggingface_hub.utils._detect_agent._registry", {"agents": []}, raising=False)
     return tmp_path / "home" / "hub"
 
 
