@@ -71,9 +71,9 @@ def versions() -> dict[str, str]:
 
 def save_model(artifacts: Path, state: Mapping[str, Any]) -> None:
     """Write model.skops. Raises TrainerError when it would hold a type that loading refuses."""
-    import skops.io
+    from potato_ray.trainers.skops_alone import io
 
-    data = skops.io.dumps(dict(state))
+    data = io.dumps(dict(state))
     refused = _refused_types(data)
     if refused:
         raise TrainerError(
@@ -88,7 +88,7 @@ def save_model(artifacts: Path, state: Mapping[str, Any]) -> None:
 
 def load_model(artifacts: Path) -> dict[str, Any]:
     """What `save_model` wrote. Raises TrainerError, without running anything that the file brings."""
-    import skops.io
+    from potato_ray.trainers.skops_alone import io
 
     data = _read(artifacts / MODEL)
     try:
@@ -96,7 +96,7 @@ def load_model(artifacts: Path) -> dict[str, Any]:
         with warnings.catch_warnings():
             # scikit-learn says for each part what check_versions says once.
             warnings.filterwarnings("ignore", message="Trying to unpickle estimator")
-            model = {} if refused else dict(skops.io.loads(data, trusted=sorted(TRUSTED)))
+            model = {} if refused else dict(io.loads(data, trusted=sorted(TRUSTED)))
         faults = unsound_parts(model)
     except Exception as failure:  # whatever skops raises on a file that it did not write
         raise _not_loaded(
@@ -160,9 +160,9 @@ def check_versions(card: Mapping[str, Any]) -> None:
 
 
 def _refused_types(data: bytes) -> list[str]:
-    import skops.io
+    from potato_ray.trainers.skops_alone import io
 
-    return sorted(name for name in skops.io.get_untrusted_types(data=data) if name not in TRUSTED)
+    return sorted(name for name in io.get_untrusted_types(data=data) if name not in TRUSTED)
 
 
 def _read(path: Path) -> bytes:

@@ -95,7 +95,7 @@ class SklearnText(Trainer):
         "sklearn.isotonic",
         "sklearn.linear_model",
         "sklearn.model_selection",
-        "skops.io",
+        "potato_ray.trainers.skops_alone",
     )
 
     def __init__(self) -> None:

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from training_libraries import EXTRAS, NUMERICAL
 
 CONFIG = Path(__file__).parent.parent / "projects" / "review-sentiment" / "config.yaml"
-HEAVY = {"ray", "numpy", "scipy", "sklearn", "torch", "pandas", "fastapi", "paramiko", "huggingface_hub"}
+HEAVY = NUMERICAL | {"ray", "fastapi", "paramiko", "huggingface_hub"}
 PROGRAM = """
 import sys
 from potato_ray.cli import main
@@ -69,3 +70,8 @@ def test_the_base_install_stays_under_700_mb() -> None:
     sizes = {name: size_bytes(each) for name, each in distributions("potato-ray", {}).items()}
     largest = sorted(sizes, key=lambda name: sizes[name], reverse=True)[:5]
     assert sum(sizes.values()) < 700e6, {name: sizes[name] for name in largest}
+
+
+def test_the_base_install_brings_nothing_that_only_some_trainers_need() -> None:
+    brought = {name.replace("-", "_") for name in distributions("potato-ray", {})}
+    assert brought & EXTRAS == set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 from pathlib import Path
@@ -14,12 +15,25 @@ def missing(reason: str) -> NoReturn:
     """End the test: the part that `reason` names is not here."""
     if os.environ.get("CI"):
         pytest.fail(reason)
-    pytest.skip(reason)
+    pytest.skip(reason, allow_module_level=True)
 
 
 def need_command(name: str) -> str:
     """The path of a command."""
     return shutil.which(name) or missing(f"{name} is not installed")
+
+
+def need_module(*names: str) -> None:
+    """Modules that trainers need and a base install lacks; nothing is imported. Also at the top of a module.
+
+    POTATO_RAY_WITHOUT lists what `./run test` left out on purpose: that is skipped in CI too.
+    """
+    absent = [name for name in names if importlib.util.find_spec(name) is None]
+    left_out = os.environ.get("POTATO_RAY_WITHOUT", "").split()
+    if absent and set(absent) <= set(left_out):
+        pytest.skip(f"{', '.join(absent)}: left out on this Python", allow_module_level=True)
+    if absent:
+        missing(f"{', '.join(absent)} not installed")
 
 
 def need_python38() -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from training_libraries import EXTRAS
 
 from potato_ray.config import ProjectConfig
 from potato_ray.config.admin_key import find_admin_key
@@ -38,8 +39,9 @@ main()
 class ServerProcess:
     """Started by its making; `url` is known once it has printed it (`wait_for_url`).
 
-    `as_installed`: without pandas and pyarrow, which scikit-learn and Ray import where they are: the tests
-    need them, a base install has neither.
+    `as_installed`: without what the tests need and a base install has not: pandas and pyarrow, which
+    scikit-learn and Ray import where they are, and what trainers import. `tried` lists what somebody tried
+    to import of it all the same.
     """
 
     def __init__(
@@ -56,12 +58,17 @@ class ServerProcess:
         self.url = ""
         self._seen: set[ProcessId] = set()
         self._errors = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 - lives as long as this
+        self._tried = tempfile.NamedTemporaryFile(prefix="prt-", suffix=".tried")  # noqa: SIM115 - the same
         start = (str(config.path), "--port", str(port), *arguments)
         self.began = time.monotonic()
         self.process = subprocess.Popen(
             [*inside, sys.executable, "-c", PROGRAM, command, *(arguments if command != "start" else start)],
             cwd="/",
-            env={**os.environ, **dict([self.mark.split("=")]), **(_without_extras() if as_installed else {})},
+            env={
+                **os.environ,
+                **dict([self.mark.split("=")]),
+                **(_without_extras(self._tried.name) if as_installed else {}),
+            },
             stdout=subprocess.PIPE,
             stderr=self._errors,
             text=True,
@@ -73,6 +80,11 @@ class ServerProcess:
         """What it has written to stderr so far."""
         self._errors.seek(0)
         return self._errors.read()
+
+    @property
+    def tried(self) -> list[str]:
+        """See the class: a line for each try, the module and the process."""
+        return Path(self._tried.name).read_text("utf-8").splitlines()
 
     def wait_for_url(self) -> str:
         assert self.process.stdout is not None
@@ -137,6 +149,7 @@ class ServerProcess:
         if self.process.stdout is not None:
             self.process.stdout.close()
         self._errors.close()
+        self._tried.close()
 
     def _remove_session(self) -> None:
         """The folder of a Ray that nobody has ended: the next server of the project would remove it."""
@@ -145,9 +158,13 @@ class ServerProcess:
             shutil.rmtree(note["folder"], ignore_errors=True)
 
 
-def _without_extras() -> dict[str, str]:
+def _without_extras(tried: str) -> dict[str, str]:
     before = os.environ.get("PYTHONPATH")
-    return {"PYTHONPATH": os.pathsep.join(filter(None, [str(BASE_INSTALL), before]))}
+    return {
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(BASE_INSTALL), before])),
+        "LC_POTATO_RAY_LACKING": " ".join(EXTRAS),
+        "LC_POTATO_RAY_TRIED": tried,
+    }
 
 
 def memory_mb(pids: list[int]) -> dict[str, float]:

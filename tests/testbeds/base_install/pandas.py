@@ -1,3 +1,0 @@
-"""Stands where the tests' environment has a package that a base install lacks."""
-
-raise ModuleNotFoundError("the base install has no pandas", name="pandas")
