@@ -26,7 +26,7 @@ from potato_ray.project.schemes import Scheme
 from potato_ray.registry.runs import Run
 from potato_ray.starting import plan_start, request_of
 from potato_ray.trainers.base import SchemeSpec
-from potato_ray.trainers.registry import spec_name
+from potato_ray.trainers.registry import package_of, spec_name
 
 if TYPE_CHECKING:
     from potato_ray.actors.controller import RunController
@@ -140,6 +140,7 @@ class Building:
     def _write_spec(self, report: BuildReport) -> None:
         training = self.controller.config.model_training
         plan = plan_start(self.controller.config, request_of(self.run))
+        announced_by = package_of(plan.trainer)
         spec = JobSpec(
             run_id=self.run.run_id,
             attempt=self.run.attempt,
@@ -157,6 +158,7 @@ class Building:
                 gpu_uuids=self._gpu_uuids(),
             ),
             env=environment(self.controller.config, self.run.backend),
+            trainer_package=announced_by.package if announced_by else "",
         )
         write_json(self.job.spec, spec.as_json())
 

@@ -37,7 +37,8 @@ class Looked:
 
 def modules_of_trainers() -> tuple[str, ...]:
     """The modules that any trainer needs: what a host is asked for."""
-    return tuple(sorted({need.module for trainer in registry.all_trainers() for need in trainer.requires}))
+    every = (registry.needs_of(trainer) for trainer in registry.all_trainers())
+    return tuple(sorted({need.module for needs in every for need in needs}))
 
 
 def reached(
@@ -179,10 +180,11 @@ def disk_check(report: HostReport, packages: Sequence[str] = ()) -> Check:
 
 
 def _trainer(trainer: type[Trainer], report: HostReport, packages: Sequence[str]) -> dict[str, Any]:
-    missing = [need.package for need in trainer.requires if report.modules.get(need.module) is None]
+    absent = [need for need in registry.needs_of(trainer) if report.modules.get(need.module) is None]
+    missing = [need.package for need in absent]
     # What a list of packages brings with it is known once it is installed.
     unsure = bool(missing and packages and not report.has_environment)
-    install = into_python(report.python, trainer.install_hint)
+    install = into_python(report.python, registry.install_line(trainer, absent))
     hint = f"List {', '.join(missing)} under the key packages; or run on {report.host}: {install}"
     return {
         "available": unsure or not missing,

@@ -33,7 +33,8 @@ class JobSpec:
     """One job: the trainer, its parameters (complete, defaults filled in) and the schemes.
 
     The worker trains on `schemes[0]`. `bundle_dir` is relative to the job folder. `env` is added to
-    the worker's environment, which is otherwise built from an allow-list.
+    the worker's environment, which is otherwise built from an allow-list. `trainer_package` is what
+    announces the trainer where the server runs, as `name==version`; "" for a trainer of ours.
     """
 
     run_id: str
@@ -45,6 +46,7 @@ class JobSpec:
     limits: Limits = field(default_factory=Limits)
     bundle_dir: str = "bundle"
     env: Mapping[str, str] = field(default_factory=dict)
+    trainer_package: str = ""
     v: int = VERSION
 
     def as_json(self) -> dict[str, Any]:

@@ -37,7 +37,7 @@ class Training:
     def run(self) -> None:
         """Ends with the result event; raises TrainerError, BundleUnreadable, or what the trainer raises."""
         self.reporter.status("starting", "loading the trainer")
-        kind = require_trainer(self.spec.trainer)
+        kind = require_trainer(self.spec.trainer, self.spec.trainer_package, socket.gethostname())
         self._import_packages(kind)
         pass_over_what_is_loaded()
         if not _needs_torch(kind):  # circles of its objects may hold a GPU's memory

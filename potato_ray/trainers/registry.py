@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Iterable
+from typing import Any, Iterable, Sequence
 
 from potato_ray.trainers.base import Requirement, Trainer, TrainerError
 from potato_ray.trainers.installing import into_this_python, lacking
@@ -76,11 +76,11 @@ def get_trainer(name: str) -> type[Trainer] | None:
         return None
 
 
-def require_trainer(name: str) -> type[Trainer]:
-    """The trainer that a spec names, by name or as `module:Class`.
+def require_trainer(name: str, package: str = "", host: str = "") -> type[Trainer]:
+    """The trainer that a spec names, by name or as `module:Class`; `package` is what announces it elsewhere.
 
     Raises TrainerError: bad_spec when nothing goes by that name, missing_dependency when it is known
-    but could not be imported.
+    but could not be imported, or its package is not here.
     """
     trainer = offered_trainer(name)
     if trainer is not None:
@@ -90,6 +90,12 @@ def require_trainer(name: str) -> type[Trainer]:
     for broken in broken_trainers():
         if broken.name == name:
             raise TrainerError("missing_dependency", broken.reason, "Repair or remove its package.")
+    if package:
+        raise TrainerError(
+            "missing_dependency",
+            f"Trainer '{name}' could not be imported: {lacking([package], host=host)}",
+            f"{into_this_python(f'pip install {package}')}, or the same with the package's folder or wheel.",
+        )
     raise TrainerError(
         "bad_spec", f"There is no trainer '{name}'.", f"The trainers here are {', '.join(trainer_names())}."
     )
@@ -100,6 +106,34 @@ def spec_name(trainer: type[Trainer]) -> str:
     if trainer.name in _registered:
         return f"{trainer.__module__}:{trainer.__qualname__}"
     return trainer.name
+
+
+def package_of(trainer: type[Trainer]) -> Requirement | None:
+    """The package of somebody else's that announces `trainer`, as `name==version`; None for all others.
+
+    Its code is not shipped: the Python that trains must have it. Only in the server's own Python (3.11).
+    """
+    if trainer.name in BUILT_IN or trainer.name in _registered:
+        return None
+    for point in _entry_points():
+        if point.name == trainer.name and getattr(point, "dist", None) is not None:
+            module = point.value.partition(":")[0].partition(".")[0]
+            return Requirement(module, f"{point.dist.name}=={point.dist.version}")
+    return None
+
+
+def needs_of(trainer: type[Trainer]) -> tuple[Requirement, ...]:
+    """All that another Python needs to train with it: its packages and, first, its own."""
+    own = package_of(trainer)
+    return (*([own] if own else []), *trainer.requires)
+
+
+def install_line(trainer: type[Trainer], absent: Sequence[Requirement]) -> str:
+    """What installs those of `needs_of(trainer)` that are `absent`, for `into_python`."""
+    own = package_of(trainer)
+    if own is None or own not in absent:
+        return trainer.install_hint
+    return " ".join(["pip install", *(need.package for need in absent)])
 
 
 def register(trainer: type[Trainer]) -> type[Trainer]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
+from ssh_lab import PLUGIN
 
 from potato_ray.backends.base import Check, Placement, Refusal
 from potato_ray.backends.gpus import FIELDS, Listing
@@ -15,6 +16,7 @@ from potato_ray.backends.ssh_placing import HostGpus, on_cpu, place_on_host
 from potato_ray.backends.torch_build import TorchBuild
 from potato_ray.errors import RunFailed
 from potato_ray.job.command import Answer
+from potato_ray.trainers import registry
 
 ListingOf = Callable[[str], Listing]
 FACTS: dict[str, Any] = {
@@ -152,6 +154,26 @@ def test_missing_packages_are_named_with_what_installs_them() -> None:
     assert "scikit-learn" in line.message
     assert line.next_step.startswith("List numpy, scipy, scikit-learn, skops under the key packages; or run ")
     assert line.next_step.endswith(": /usr/bin/python3 -m pip install scikit-learn skops")
+
+
+@pytest.fixture
+def rehearsal(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The trainers of somebody else's package, as if it were installed here."""
+    monkeypatch.syspath_prepend(str(PLUGIN))
+    registry._announced.cache_clear()
+    yield
+    monkeypatch.undo()
+    registry._announced.cache_clear()
+
+
+def test_a_trainer_of_somebody_else_s_needs_its_own_package_there(rehearsal: None) -> None:
+    assert "rehearsal" in modules_of_trainers()
+    absent = {**FACTS["modules"], "rehearsal": None, "torch": None}
+    told = reached("gpu-server", "ssh", "", looked(modules=absent))
+    steps = {each.message.partition(":")[0]: each for each in told.checks if each.name == "trainer"}
+    assert steps["rehearsal"].message == "rehearsal: /usr/bin/python3 on gpu1 lacks rehearsal==1.0."
+    assert steps["rehearsal"].next_step.endswith(": /usr/bin/python3 -m pip install rehearsal==1.0")
+    assert steps["accelerated"].next_step.endswith(" -m pip install rehearsal==1.0 torch")
 
 
 def test_a_disk_that_runs_no_programs_matters_to_packages_alone() -> None:

@@ -56,7 +56,7 @@ def announce(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 def test_the_built_in_trainers_are_named_and_found() -> None:
-    assert registry.trainer_names() == ["sklearn-text"]
+    assert registry.trainer_names() == sorted(registry.BUILT_IN)
     found = registry.get_trainer("sklearn-text")
     assert found is not None
     assert found.name == "sklearn-text"
@@ -71,7 +71,7 @@ def test_an_unknown_trainer_is_none_and_the_worker_hears_which_there_are() -> No
 
 
 def test_a_registered_trainer_is_offered(echo: type[Trainer]) -> None:
-    assert registry.trainer_names() == ["echo", "sklearn-text"]
+    assert registry.trainer_names() == sorted(["echo", *registry.BUILT_IN])
     assert registry.offered_trainer("echo") is echo
 
 
@@ -105,8 +105,8 @@ def test_a_class_path_that_is_no_trainer_could_not_be_imported(path: str) -> Non
 
 def test_another_package_announces_a_trainer(announce: Any) -> None:
     announce(echo=f"{__name__}:Echo")
-    assert registry.trainer_names() == ["echo", "sklearn-text"]
-    assert [trainer.name for trainer in registry.all_trainers()] == ["echo", "sklearn-text"]
+    assert registry.trainer_names() == sorted(["echo", *registry.BUILT_IN])
+    assert [trainer.name for trainer in registry.all_trainers()] == registry.trainer_names()
     assert registry.spec_name(Echo) == "echo"
 
 
@@ -114,7 +114,7 @@ def test_a_broken_announcement_is_reported_and_stops_nobody(announce: Any) -> No
     announce(
         gone="no_such_module_at_all:Echo", other=f"{__name__}:Echo", **{"sklearn-text": f"{__name__}:Echo"}
     )
-    assert registry.trainer_names() == ["sklearn-text"]
+    assert registry.trainer_names() == sorted(registry.BUILT_IN)
     reasons = {broken.name: broken.reason for broken in registry.broken_trainers()}
     assert "Trainer 'gone' could not be imported: ModuleNotFoundError" in reasons["gone"]
     assert "calls itself 'echo'" in reasons["other"]
@@ -124,7 +124,7 @@ def test_a_broken_announcement_is_reported_and_stops_nobody(announce: Any) -> No
 
 
 def test_trainers_are_found_by_kind_and_annotation_type(echo: type[Trainer]) -> None:
-    assert [t.name for t in registry.trainers_for("nominal", "radio")] == ["sklearn-text"]
+    assert "sklearn-text" in [t.name for t in registry.trainers_for("nominal", "radio")]
     assert registry.trainers_for("text", "textbox") == [echo]
     assert registry.trainers_for("text", "text_edit") == [] == registry.trainers_for(None, "video")
 
@@ -151,3 +151,19 @@ def test_listing_trainers_imports_no_training_library() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
     )
     assert NUMERICAL & set(done.stdout.split()) == set()
+
+
+def test_a_worker_that_lacks_the_package_of_a_trainer_says_which(announce: Any) -> None:
+    announce()
+    with pytest.raises(TrainerError, match=r"on gpu1 lacks echoes==1\.2\.") as refusal:
+        registry.require_trainer("echo", "echoes==1.2", "gpu1")
+    assert refusal.value.code == "missing_dependency"
+    assert into_this_python("pip install echoes==1.2") in refusal.value.next_step
+
+
+def test_only_what_others_announce_has_a_package_of_its_own(echo: type[Trainer]) -> None:
+    assert registry.package_of(echo) is None
+    for name in registry.BUILT_IN:
+        found = registry.get_trainer(name)
+        assert found is not None
+        assert registry.needs_of(found) == found.requires
