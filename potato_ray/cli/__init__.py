@@ -13,11 +13,13 @@ import sys
 def main() -> None:
     """The entry point: run a command, and say an error of ours in three lines instead of a traceback."""
     from potato_ray.cli.app import app
+    from potato_ray.cli.bash_words import pairs_as_words
     from potato_ray.cli.output import print_error
     from potato_ray.errors import PotatoRayError
 
     try:
-        app()
+        with pairs_as_words():
+            app()
     except PotatoRayError as error:
         print_error(error)
         sys.exit(1)

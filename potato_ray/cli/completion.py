@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ if TYPE_CHECKING:
     from potato_ray.trainers.base import Param
 
 DEFAULT_CONFIG = Path("config.yaml")
+_ONE_WORD = re.compile(r"[\w./+-]+")
 
 
 def trainers(incomplete: str) -> list[str]:
@@ -34,12 +36,19 @@ def params(trainer: Any, incomplete: str) -> list[str]:
     # Members once their mapping is named: else they would bury the others.
     shown = [each for each in known if each.count(".") <= incomplete.count(".")]
     opened = [f"{each}." for each in shown if known[each].members and f"{each}." != incomplete]
-    return _starting(incomplete, [*(f"{each}=" for each in shown), *opened])
+    offered = _starting(incomplete, [*(f"{each}=" for each in shown), *opened])
+    if len(offered) != 1 or not offered[0].endswith("="):
+        return offered
+    # With a value beside it a shell takes no single one for the whole word and puts no blank behind the =.
+    return [*offered, *(f"{offered[0]}{value}" for value in _values(known[offered[0][:-1]]) or ["…"])]
 
 
 def _values(param: Param) -> list[str]:
+    """Those that can be listed, else the default where it is one word."""
     switch = ["true", "false"] if param.type in ("bool", "bool_or_mapping") else []
-    return [*switch, *param.choices, *(["null"] if param.optional else [])]
+    listed = [*switch, *param.choices, *(["null"] if param.optional else [])]
+    default = "" if param.default is None else str(param.default)
+    return listed or ([default] if _ONE_WORD.fullmatch(default) else [])
 
 
 def schemas(config: Any, incomplete: str) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from potato_ray.cli import completion
+from potato_ray.cli.bash_words import join_words
 from potato_ray.cli.param_options import parse_params
 from potato_ray.errors import StartRefused
 from potato_ray.trainers import registry
@@ -31,6 +32,7 @@ class Adapting(SklearnText):
             "",
             members=(Param("r", "int", 16, ""), Param("fast", "bool", False, "")),
         ),
+        Param("steps", "mapping", {}, ""),
     )
 
 
@@ -74,7 +76,7 @@ def test_a_parameter_that_cannot_be_read_is_refused(pairs: list[str]) -> None:
 @pytest.mark.parametrize(
     ("incomplete", "offered"),
     [
-        ("", ["lr=", "mode=", "lora=", "lora."]),
+        ("", ["lr=", "mode=", "lora=", "steps=", "lora."]),
         ("l", ["lr=", "lora=", "lora."]),
         ("lora.", ["lora.r=", "lora.fast="]),
         ("mode=", ["mode=slow", "mode=quick"]),
@@ -82,7 +84,7 @@ def test_a_parameter_that_cannot_be_read_is_refused(pairs: list[str]) -> None:
         ("lora=", ["lora=true", "lora=false"]),
         ("lora.fast=f", ["lora.fast=false"]),
         ("lr=", ["lr=null"]),
-        ("lora.r=", []),
+        ("lora.r=", ["lora.r=16"]),
         ("x=", []),
     ],
 )
@@ -95,21 +97,61 @@ def test_without_a_trainer_nothing_is_offered(trainer: str | None) -> None:
     assert completion.params(trainer, "") == []
 
 
-def test_the_command_itself_completes_a_parameter_and_imports_no_training_library() -> None:
-    words = "potato-ray training run config.yaml --trainer sklearn-text --param cal"
+@pytest.mark.parametrize(
+    ("incomplete", "offered"),
+    [
+        ("mo", ["mode=", "mode=slow", "mode=quick"]),
+        ("lora.r", ["lora.r=", "lora.r=16"]),
+        ("st", ["steps=", "steps=…"]),
+    ],
+)
+def test_a_name_is_offered_with_a_value_so_that_no_blank_comes_behind_it(
+    incomplete: str, offered: list[str]
+) -> None:
+    assert completion.params("adapting", incomplete) == offered
+
+
+@pytest.mark.parametrize(
+    ("words", "joined", "kept"),
+    [
+        ("run -p mode = q", "run -p mode=q", "mode="),
+        ("run -p mode =", "run -p mode=", "mode="),
+        ("run -p a = 1 --param mode = q", "run -p a=1 --param mode=q", "mode="),
+        ("run -p a = 1 --back", "run -p a=1 --back", ""),
+        ("run -p mo", "run -p mo", ""),
+        ("run --backend = q", "run --backend = q", ""),
+    ],
+)
+def test_what_bash_has_split_is_one_word_again(words: str, joined: str, kept: str) -> None:
+    listed = words.split()
+    environ = {"COMP_WORDS": "\n".join(listed), "COMP_CWORD": str(len(listed) - 1)}
+    assert join_words(environ) == kept
+    assert environ["COMP_WORDS"].split("\n") == joined.split()
+    assert environ["COMP_CWORD"] == str(len(joined.split()) - 1)
+
+
+def complete(*words: str) -> list[str]:
+    """What bash gets for the last of the words, which training libraries must not be loaded for."""
     environment = {
         **os.environ,
         "_POTATO_RAY_COMPLETE": "complete_bash",
-        "_TYPER_COMPLETE_ARGS": words,
-        "COMP_WORDS": words,
-        "COMP_CWORD": "7",
+        "COMP_WORDS": "\n".join(words),
+        "COMP_CWORD": str(len(words) - 1),
     }
     code = (
-        "import sys; from potato_ray.cli.app import app\n"
-        "try: app(prog_name='potato-ray')\n"
+        "import sys; from potato_ray.cli import main\n"
+        "sys.argv = ['potato-ray']\n"
+        "try: main()\n"
         "finally: assert not {'sklearn', 'torch', 'transformers', 'ray'} & set(sys.modules)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60, check=False
     )
-    assert done.stdout.split() == ["calibrate="], done.stderr
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+def test_bash_completes_names_and_values_of_the_trainers_parameters() -> None:
+    command = ["potato-ray", "training", "run", "config.yaml", "--trainer", "sklearn-text", "--param"]
+    assert complete(*command, "cali") == ["calibrate=", "calibrate=true", "calibrate=false"]
+    assert complete(*command, "calibrate", "=", "f") == ["false"]
