@@ -55,6 +55,8 @@ class SlurmBackend(HostBackend[SlurmSettings]):
             "remote_dir": settings.remote_dir,
             "env": dict(settings.env),
             "commands": [*slurm_check.COMMANDS, settings.job_python],
+            "modules": list(ssh_check.modules_of_trainers()),
+            "modules_of": settings.job_python,
             "trial": slurm_check.trial(settings),
         }
         return HostReport.from_json(one_answer(line, settings.python, request, "facts", FACTS_S))

@@ -14,6 +14,8 @@ from potato_ray.backends.base import Check, CheckReport, Placement
 from potato_ray.backends.host_report import HostReport
 from potato_ray.backends.slurm_settings import SlurmSettings
 from potato_ray.backends.ssh_check import disk_check, login_check, python_check
+from potato_ray.trainers import registry
+from potato_ray.trainers.installing import into_python, lacking
 
 COMMANDS: Final = ("sbatch", "squeue", "scancel", "scontrol")
 """What is looked for; the last one is of use, and no run needs it."""
@@ -28,8 +30,8 @@ _WITH_COMMANDS: Final = (
 _NODE_LOCAL: Final = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 - looked for, not used
 _JOB: Final = re.compile(r"^Job \d+ to start at ", re.ASCII)
 NODES_UNSEEN: Final = (
-    "the packages of the compute nodes cannot be seen from a login node: one that is missing there ends the "
-    "first run, with the import error in its log"
+    "what a compute node has for itself cannot be seen from a login node: a package that is missing there "
+    "ends the first run, with the line that installs it"
 )
 
 
@@ -51,6 +53,7 @@ def reached(
             _device_check(settings, placed),
             disk_check(report),
             Check("path", ok=True, message=f"PATH there: {_search_path(settings, report)}"),
+            *_trainer_notes(settings, report),
             Check("packages", ok=True, message=NODES_UNSEEN, is_note=True),
         ),
         facts=_facts(settings, report, placed),
@@ -120,6 +123,23 @@ def _job_python_check(settings: SlurmSettings, report: HostReport) -> Check:
         unseen = f"{message}; on the login node it is not to be found, so look whether it is there"
         return Check("job_python", ok=True, message=unseen, is_note=True)
     return Check("job_python", ok=True, message=message)
+
+
+def _trainer_notes(settings: SlurmSettings, report: HostReport) -> list[Check]:
+    """What each trainer lacks in the job's interpreter, as the login node sees that; no more than notes."""
+    if not report.modules:
+        return []
+    # A shell expands no ~ between quotes.
+    python = report.commands.get(settings.job_python) or settings.job_python
+    notes = []
+    for trainer in registry.all_trainers():
+        absent = [need for need in registry.needs_of(trainer) if report.modules.get(need.module) is None]
+        lacks = lacking([need.package for need in absent], python, report.host)
+        line = into_python(python, registry.install_line(trainer, absent))
+        message = f"{trainer.name}: {lacks if absent else f'ready, as {report.host} sees it'}"
+        step = f"Run on {report.host}: {line}" if absent else ""
+        notes.append(Check("trainer", ok=True, message=message, next_step=step, is_note=True))
+    return notes
 
 
 def _device_check(settings: SlurmSettings, placed: Placement) -> Check:

@@ -58,7 +58,8 @@ def facts(request: Mapping[str, Any], has_code: bool) -> dict[str, Any]:
     """The facts; of nvidia-smi, torch, modules and commands only what the request asks for.
 
     `smi`: [{"code", "out"}] for each list of arguments; `torch`: {"version", "cuda", "hip",
-    "architectures"} or None; `modules`: {name: version, "" for an unknown one, None for none that is there};
+    "architectures"} or None; `modules`: {name: version, "" for an unknown one, None for none that is there},
+    of `modules_of`, an interpreter by name or path, where that is given;
     `commands`: {name or path: path, None for one that is not there}; `trial`: {"code", "out"} of sbatch for a
     job with these flags, which is not submitted. `env` of the request is set before them.
     """
@@ -66,6 +67,7 @@ def facts(request: Mapping[str, Any], has_code: bool) -> dict[str, Any]:
     python = str(built) if built is not None and is_built(built) else sys.executable
     environment = {**os.environ, **(request.get("env") or {})}
     asked, search_path = request.get("modules") or (), environment.get("PATH")
+    whose = shutil.which(_from_home(request.get("modules_of") or python), path=search_path)
     return {
         "version": ".".join(map(str, sys.version_info[:3])),
         "executable": sys.executable,
@@ -79,7 +81,7 @@ def facts(request: Mapping[str, Any], has_code: bool) -> dict[str, Any]:
         **disk_facts(place(request)),
         "smi": ask_smi(request.get("smi") or ()),
         "torch": _ask(python, [_ASK_TORCH], environment) if request.get("torch") else None,
-        "modules": _ask(python, [_ASK_MODULES, *asked], environment) if asked else None,
+        "modules": _ask(whose, [_ASK_MODULES, *asked], environment) if asked and whose else None,
         "commands": {
             name: shutil.which(_from_home(name), path=search_path) for name in request.get("commands") or ()
         },

@@ -12,6 +12,7 @@ from potato_ray.backends.base import Check, CheckReport
 from potato_ray.backends.slurm import SlurmBackend
 from potato_ray.backends.slurm_check import COMMANDS, NODES_UNSEEN
 from potato_ray.backends.slurm_settings import SlurmSettings
+from potato_ray.backends.ssh_check import modules_of_trainers
 from potato_ray.errors import RunFailed
 from potato_ray.ssh import Destination
 
@@ -97,6 +98,8 @@ def test_it_is_one_login_and_one_look_that_installs_and_imports_nothing(checked:
         "remote_dir": "/shared/p",
         "env": {"PATH": "/opt/slurm/bin"},
         "commands": [*COMMANDS, "/shared/env/bin/python"],
+        "modules": list(modules_of_trainers()),
+        "modules_of": "/shared/env/bin/python",
         "trial": ["--partition=gpu", "--gres=gpu:1"],
     }
     assert not line.is_open
@@ -106,6 +109,23 @@ def test_it_says_that_the_compute_nodes_cannot_be_seen(checked: Any) -> None:
     [note] = [check for check in checked().checks if check.name == "packages"]
     assert note.is_note
     assert note.message == NODES_UNSEEN
+
+
+def test_the_packages_of_the_job_s_python_are_told_as_the_login_node_sees_them(checked: Any) -> None:
+    absent = {**dict.fromkeys(modules_of_trainers(), "1.0"), "torch": None, "peft": None}
+    report = checked({"modules": absent})
+    assert report.ok
+    notes = {each.message.partition(":")[0]: each for each in report.checks if each.name == "trainer"}
+    assert all(note.is_note for note in notes.values())
+    assert notes["sklearn-text"].message == "sklearn-text: ready, as login1.example.org sees it"
+    lacks = "/shared/env/bin/python on login1.example.org lacks torch, peft."
+    assert notes["hf-text-classification"].message == f"hf-text-classification: {lacks}"
+    line = "/shared/env/bin/python -m pip install torch transformers peft accelerate"
+    assert notes["hf-text-classification"].next_step == f"Run on login1.example.org: {line}"
+
+
+def test_of_a_python_that_the_login_node_does_not_have_no_packages_are_told(checked: Any) -> None:
+    assert said(checked({"modules": None}), "trainer") == []
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,15 @@ def test_modules_are_told_with_their_versions(one_host, tmp_path) -> None:
     assert told["modules"] == {"hostware": "1.2", "json": "", "nowhere": None}
 
 
+def test_modules_of_another_interpreter_are_its_own(one_host, tmp_path) -> None:
+    (tmp_path / "other").write_text('#!/bin/sh\necho \'answer: {"json": "9"}\'\n')
+    (tmp_path / "other").chmod(0o755)
+    told = one_host.ask("probe", modules=["json"], modules_of=str(tmp_path / "other")).line()["facts"]
+    assert told["modules"] == {"json": "9"}
+    gone = one_host.ask("probe", modules=["json"], modules_of=str(tmp_path / "gone")).line()["facts"]
+    assert gone["modules"] is None
+
+
 def test_a_torch_is_asked_for_what_it_was_built_for(one_host, tmp_path) -> None:
     (tmp_path / "torch.py").write_text(
         "from types import SimpleNamespace as N\nprint('noise')\n__version__ = '2.1.0'\n"
