@@ -116,9 +116,9 @@ TRAINING = [
         "there is no trainer sklearntext",
     ),
     (
-        "auto_retrain: {enabled: true, trainer: setfit, schemas: [sentiment]}  # !",
+        "auto_retrain: {enabled: true, trainer: llm-sft, schemas: [sentiment]}  # !",
         "auto_retrain.trainer",
-        "trainer setfit is not part of this version",
+        "trainer llm-sft is not part of this version",
     ),
     (
         "auto_retrain: {enabled: true, trainer: sklearn-text, schemas: [mood]}  # !",
@@ -150,9 +150,9 @@ TRAINING = [
         "must be a whole number",
     ),
     (
-        "trainer_params: {setfit: {epochs: 3}}  # !",
-        "trainer_params.setfit",
-        "trainer setfit is not part of this version",
+        "trainer_params: {llm-sft: {epochs: 3}}  # !",
+        "trainer_params.llm-sft",
+        "trainer llm-sft is not part of this version",
     ),
     # notify, tiling
     ("notify: {url: 'ftp://x', secret_env: S}  # !", "notify.url", "must be an http:// or https:// address"),
@@ -441,11 +441,11 @@ def test_a_key_that_every_project_needs_is_missed(project: str, folder: Path, ke
     ],
 )
 def test_every_key_of_dp_has_its_range(project: str, folder: Path, dp: str, key: str, message: str) -> None:
-    text = f"{project}model_training: {{trainer_params: {{setfit: {{dp: {{{dp}}}}}}}}}\n"
+    text = f"{project}model_training: {{trainer_params: {{llm-sft: {{dp: {{{dp}}}}}}}}}\n"
     path = folder / "config.yaml"
     path.write_text(text, encoding="utf-8")
     [error] = validate(path).errors
-    assert error.key == f"model_training.trainer_params.setfit.dp.{key}"
+    assert error.key == f"model_training.trainer_params.llm-sft.dp.{key}"
     assert message in error.text
 
 
@@ -453,7 +453,7 @@ def test_a_delta_in_short_scientific_notation_is_a_number(project: str, folder: 
     path = folder / "config.yaml"
     dp = "{target_epsilon: 8, target_delta: 1e-5}"
     path.write_text(
-        f"{project}model_training: {{trainer_params: {{setfit: {{dp: {dp}}}}}}}\n", encoding="utf-8"
+        f"{project}model_training: {{trainer_params: {{llm-sft: {{dp: {dp}}}}}}}\n", encoding="utf-8"
     )
     assert not validate(path).errors
 

@@ -1,0 +1,294 @@
+"""The body of a SetFit model: a sentence model that learns, by setfit's Trainer, which texts are alike.
+
+Tunstall et al. 2022, "Efficient Few-Shot Learning Without Prompts". Of setfit's Trainer only the drawing of
+pairs is ours (contrast_pairs.py), and its model card, which looks for the data on the Hub, is left out.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import os
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Iterator, Mapping, Sequence
+
+from potato_ray.trainers import model_files, partial_model
+from potato_ray.trainers.base import Reporter, TrainerError
+from potato_ray.trainers.contrast_pairs import Pairs
+from potato_ray.trainers.model_folder import MODULES
+from potato_ray.trainers.quiet import quiet as transformers_quiet
+
+LOG_STEPS = 50
+"""So many points at most in the curve of the train loss."""
+_SCRATCH = "setfit"
+_OWN = "sentence_transformers."
+_TALKING = ("setfit", "sentence_transformers")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How the body is trained: `steps` batches of `batch_size` pairs."""
+
+    steps: int
+    batch_size: int
+    learning_rate: float
+    seed: int
+    device: str
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """The mean loss over all steps, and how long they took."""
+
+    train_loss: float
+    seconds: float
+
+
+def load(folder: Path, device: str, normalize: bool, max_length: int | None = None) -> Any:
+    """A setfit.SetFitModel whose body is the model in `folder`, without a head; the Hub is not asked.
+
+    A transformers model that is none of sentence-transformers gets the mean of its last layer as embedding.
+    Raises TrainerError (validation_failed), and ImportError where a package is missing.
+    """
+    import sentence_transformers
+    import setfit
+
+    _check_modules(folder)
+    try:
+        body = sentence_transformers.SentenceTransformer(
+            str(folder), device=device, local_files_only=True, trust_remote_code=False
+        )
+    except (AttributeError, KeyError, OSError, RuntimeError, TypeError, ValueError) as failure:
+        raise _not_loaded(folder, (str(failure).splitlines() or [type(failure).__name__])[0]) from failure
+    body.float()  # in 16 bits a step of learning would be rounded away
+    if max_length is not None:
+        body.max_seq_length = min(max_length, body.max_seq_length or max_length)
+    return setfit.SetFitModel(model_body=body, normalize_embeddings=normalize)
+
+
+def is_sentence_model(folder: Path) -> bool:
+    """Whether a folder's model says itself how its embeddings are made."""
+    return (folder / MODULES).is_file()
+
+
+def fine_tune(
+    model: Any,
+    texts: Sequence[str],
+    targets: Any,
+    pairs: Pairs,
+    plan: Plan,
+    artifacts: Path,
+    reporter: Reporter,
+) -> Tuned:
+    """Train the body of `model` in place. Raises TrainerError (fit_failed) when the loss is no number.
+
+    Of a training that is told to stop, the body so far stays in `artifacts`/partial.
+    """
+    watch = _watch(plan, reporter)
+    began = time.monotonic()
+    scratch = artifacts / _SCRATCH
+    try:
+        with _on(plan.device):
+            trainer = _trainer(model, pairs, plan, scratch, watch)
+            trainer.train_embeddings(list(texts), list(targets), args=trainer.args)
+    except Exception:
+        raise
+    except BaseException:
+        _keep_partial(model, artifacts, watch.step, plan.steps)
+        raise
+    finally:
+        partial_model.remove(scratch)
+    loss = next((e["train_loss"] for e in reversed(watch.history) if "train_loss" in e), math.nan)
+    if not math.isfinite(loss):
+        raise diverged(loss, plan.steps, plan.learning_rate)
+    return Tuned(float(loss), time.monotonic() - began)
+
+
+def embeddings(model: Any, texts: Sequence[str], batch_size: int) -> Any:
+    """n × width, float32."""
+    import numpy as np
+
+    if not texts:
+        return np.empty((0, 0), dtype=np.float32)
+    return model.encode(list(texts), batch_size=batch_size, show_progress_bar=False)
+
+
+def save(model: Any, folder: Path) -> None:
+    """Write the body as safetensors with its tokenizer, aside first: a folder of that name is whole."""
+    temporary = folder.with_name(folder.name + ".part")
+    partial_model.remove(temporary)
+    model.model_body.save(str(temporary), create_model_card=False, safe_serialization=True)
+    partial_model.remove(folder)
+    os.replace(str(temporary), str(folder))
+
+
+def diverged(loss: float, step: int, learning_rate: float) -> TrainerError:
+    return TrainerError(
+        "fit_failed",
+        f"The loss became {loss} at step {step}, with a body_learning_rate of {learning_rate:g}.",
+        f"Lower body_learning_rate, to {learning_rate / 10:g} for a start.",
+    )
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without what setfit and the libraries below it tell programmers; warnings of other kinds stay."""
+    import setfit  # noqa: F401 - importing it makes its logger talk
+
+    loggers = [logging.getLogger(name) for name in _TALKING]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        with transformers_quiet():
+            yield
+    finally:
+        for logger, level in zip(loggers, levels):
+            logger.setLevel(level)
+
+
+def _check_modules(folder: Path) -> None:
+    """Refuse parts of the model that are code of its folder, and weights that are read by unpickling.
+
+    Before its version 6, sentence-transformers runs the code of a folder on this machine unasked.
+    """
+    try:
+        listed = json.loads((folder / MODULES).read_text("utf-8")) if is_sentence_model(folder) else []
+        for module in listed:
+            part = folder / str(module["path"])
+            _check_module(str(module["type"]), part)
+    except (AttributeError, KeyError, OSError, TypeError, ValueError) as failure:
+        raise _not_loaded(folder, f"its {MODULES} cannot be read ({failure})") from failure
+
+
+def _check_module(kind: str, part: Path) -> None:
+    if not kind.startswith(_OWN):
+        raise _not_loaded(part, f"{kind} is none of sentence-transformers, and code of a model is never run")
+    config = part / "config.json"
+    activation = str(_read(config).get("activation_function", "")) if kind.endswith(".Dense") else ""
+    if activation and not activation.startswith("torch.nn."):
+        raise _not_loaded(part, f"its activation {activation} is none of torch, and other code is never run")
+    if (part / "pytorch_model.bin").is_file() and not (part / "model.safetensors").is_file():
+        raise _not_loaded(part, "its weights are pickled, which can run code; save it as safetensors")
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    body = json.loads(path.read_text("utf-8"))
+    return body if isinstance(body, dict) else {}
+
+
+def _not_loaded(folder: Path, reason: str) -> TrainerError:
+    return TrainerError(
+        "validation_failed",
+        f"The model in {folder} cannot be used to compare texts: {reason}.",
+        "Choose a sentence-transformers model, or a transformers model of texts.",
+    )
+
+
+def _keep_partial(model: Any, artifacts: Path, step: int, of_steps: int) -> None:
+    if step == 0:
+        return
+    folder = artifacts / partial_model.PARTIAL
+    save(model, folder)
+    note = {"partial": True, "step": step, "of_steps": of_steps, "chosen_on_val": False}
+    model_files.write_json(folder / partial_model.NOTE, note)
+
+
+@contextmanager
+def _on(device: str) -> Iterator[None]:
+    """Keep off a GPU that this run was not given: setfit has no argument for it, accelerate has a switch."""
+    name = "ACCELERATE_USE_CPU"
+    before = os.environ.get(name)
+    if device == "cpu":
+        os.environ[name] = "true"
+    try:
+        yield
+    finally:
+        if device == "cpu":
+            os.environ.pop(name)
+        if before is not None:
+            os.environ[name] = before
+
+
+def _trainer(model: Any, pairs: Pairs, plan: Plan, folder: Path, watch: Any) -> Any:
+    import setfit
+    import transformers
+
+    arguments = setfit.TrainingArguments(
+        output_dir=str(folder),
+        batch_size=plan.batch_size,
+        max_steps=plan.steps,
+        body_learning_rate=plan.learning_rate,
+        seed=plan.seed,
+        report_to="none",
+        logging_steps=max(1, plan.steps // LOG_STEPS),
+        save_strategy="no",
+        show_progress_bar=False,
+    )
+    # Without train_dataset its model card, and what that asks the Hub, is left out; a metric that is a name
+    # would be fetched from the Hub.
+    trainer = _trainer_class(pairs)(model=model, args=arguments, metric=_no_metric, callbacks=[watch])
+    inner = trainer.st_trainer
+    for callback in (transformers.ProgressCallback, transformers.PrinterCallback):
+        inner.remove_callback(callback)
+    inner.args.logging_nan_inf_filter = False
+    inner.args.dataloader_pin_memory = plan.device.startswith("cuda")
+    inner.args._n_gpu = min(inner.args.n_gpu, 1)  # one GPU is what a run has asked for
+    return trainer
+
+
+def _trainer_class(pairs: Pairs) -> Any:
+    import datasets
+    import setfit
+
+    class BodyTrainer(setfit.Trainer):  # type: ignore[misc]
+        """With our pairs."""
+
+        def get_dataset(self, x: Any, y: Any, args: Any, max_pairs: int = -1) -> Any:
+            columns = {
+                "sentence_1": [x[n] for n in pairs.first.tolist()],
+                "sentence_2": [x[n] for n in pairs.second.tolist()],
+                "label": [float(alike) for alike in pairs.alike.tolist()],
+            }
+            return datasets.Dataset.from_dict(columns), args.loss(self.model.model_body)
+
+    return BodyTrainer
+
+
+def _no_metric(predicted: Any, truth: Any) -> Mapping[str, float]:
+    return {}
+
+
+def _watch(plan: Plan, reporter: Reporter) -> Any:
+    import transformers
+
+    class Watch(transformers.TrainerCallback):  # type: ignore[misc]
+        """Says how far it is and how it goes, and stops it when the loss is no number any more."""
+
+        began = time.monotonic()
+        step = 0
+        history: Sequence[Mapping[str, float]] = ()
+
+        def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            self.began = time.monotonic()
+
+        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            self.step = state.global_step
+            took = time.monotonic() - self.began
+            left = (state.max_steps - state.global_step) * took / max(1, state.global_step)
+            reporter.progress(state.global_step, state.max_steps, left)
+
+        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
+            self.history = state.log_history
+            loss = (logs or {}).get("embedding_loss")
+            if loss is None:
+                return
+            if not math.isfinite(float(loss)):
+                raise diverged(float(loss), state.global_step, plan.learning_rate)
+            reporter.metric("train_loss", float(loss), state.global_step)
+
+    return Watch()
