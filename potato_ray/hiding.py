@@ -27,6 +27,9 @@ _BARE = (
     rf"(?:\bfile:|(?<![\w.…~/<-]))/+"
     rf"(?P<bare>{_PART}(?:(?:/+|\ (?={_PART}/{_PART}))(?!/){_PART})*)/*"
 )
+_INSTALL = " -m pip install "
+_INTERPRETER = re.compile(r"'/[^'\n]*'$|(?<![^\s(])/[^\s'\"]*$")
+_INTERPRETER_MAX = 400
 _PATHS = re.compile(f"{_QUOTED}|(?P<kept>{_URL}|{_ROUTE})|{_BARE}")
 
 
@@ -36,6 +39,21 @@ def hide_paths(text: str, project: Path) -> str:
     Takes time in proportion to the length of the text, whatever it holds.
     """
     return (_remembered if len(text) <= _REMEMBERED_MAX else _without_paths)(text, project)
+
+
+def hide_paths_but_installs(text: str, project: Path) -> str:
+    """The same, but for the interpreter in `/opt/v/bin/python -m pip install torch`: for those who run it."""
+    *before, rest = text.split(_INSTALL)
+    parts = [_up_to_interpreter(part, project) + _INSTALL for part in before]
+    return "".join([*parts, hide_paths(rest, project)])
+
+
+def _up_to_interpreter(text: str, project: Path) -> str:
+    """What stands before an installation; its last word is the interpreter, if that is a path."""
+    found = _INTERPRETER.search(text[-_INTERPRETER_MAX:])
+    if not found:
+        return hide_paths(text, project)
+    return hide_paths(text[: -len(found[0])], project) + found[0]
 
 
 def _without_paths(text: str, project: Path) -> str:

@@ -21,7 +21,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import Receive, Scope, Send
 
 from potato_ray.errors import Conflict, NotFound, PotatoRayError, StartRefused
-from potato_ray.hiding import hide_paths
+from potato_ray.hiding import hide_paths_but_installs
 from potato_ray.server.context import ServerContext, Unavailable
 from potato_ray.server.grants import granted_to
 from potato_ray.server.rendering import page
@@ -150,7 +150,7 @@ def _fit(value: Any, project: Path) -> Any:
     """A text that may be told to anybody; half a character, which no answer can hold, is escaped."""
     if not isinstance(value, str):
         return value
-    return hide_paths(value, project).encode("utf-8", "backslashreplace").decode("utf-8")
+    return hide_paths_but_installs(value, project).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _wants_page(scope: Scope) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 from fastapi import Response
 
 from potato_ray.errors import NotFound
-from potato_ray.hiding import hide_paths
+from potato_ray.hiding import hide_paths_but_installs
 from potato_ray.registry.runs import Run, to_json
 from potato_ray.run_log import log_line
 from potato_ray.run_lookup import find_run, run_folder
@@ -70,7 +70,7 @@ def told_event(context: ServerContext, event: Mapping[str, Any]) -> dict[str, An
 def hidden(context: ServerContext, text: str) -> str:
     """The text without paths outside the project."""
     # Most texts hold none, and where the project lies is looked up on the disk.
-    return hide_paths(text, context.config.task_dir) if "/" in text else text
+    return hide_paths_but_installs(text, context.config.task_dir) if "/" in text else text
 
 
 def _shown(context: ServerContext, run: Run) -> dict[str, Any]:

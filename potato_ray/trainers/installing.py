@@ -6,6 +6,8 @@ import shlex
 import sys
 from typing import Iterable
 
+from potato_ray.trainers.base import TrainerError
+
 _PIP = "pip install "
 
 
@@ -13,6 +15,14 @@ def lacking(packages: Iterable[str], python: str = "", host: str = "") -> str:
     """`/usr/bin/python3 on gpu1 lacks torch, peft.`; without `python` this interpreter."""
     where = f"{python or sys.executable or 'This Python'}{f' on {host}' if host else ''}"
     return f"{where} lacks {', '.join(packages)}."
+
+
+def missing_dependency(missing: ImportError, hint: str, user: str = "") -> TrainerError:
+    """What to raise from an import that has failed here; `user` is who wanted it, as `sklearn.svm.SVC`."""
+    absent = missing.name if isinstance(missing, ModuleNotFoundError) else None
+    said = lacking([absent.partition(".")[0]]) if absent else str(missing)
+    message = f"{user} could not be imported: {said}" if user else said
+    return TrainerError("missing_dependency", message, into_this_python(hint))
 
 
 def into_python(python: str, hint: str) -> str:

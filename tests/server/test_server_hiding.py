@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from potato_ray.hiding import hide_paths
+from potato_ray.hiding import hide_paths, hide_paths_but_installs
 
 PROJECT = Path("/srv/my study")
 
@@ -49,6 +49,23 @@ def test_a_path_in_the_project_is_named_from_its_folder(text, shown) -> None:
 )
 def test_any_other_path_is_named_by_its_last_part(text, shown) -> None:
     assert hide_paths(text, PROJECT) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("/opt/v/bin/python -m pip install torch", "/opt/v/bin/python -m pip install torch"),
+        ("On g: '/opt/a b/python' -m pip install x", "On g: '/opt/a b/python' -m pip install x"),
+        (
+            "/opt/python lacks x; or run: /opt/python -m pip install /home/ann/x.whl",
+            "…/python lacks x; or run: /opt/python -m pip install …/x.whl",
+        ),
+        ("/home/ann/x and -m pip install y", "…/x and -m pip install y"),
+        ("python3 -m pip install y", "python3 -m pip install y"),
+    ],
+)
+def test_a_line_that_installs_names_its_interpreter_whole(text, shown) -> None:
+    assert hide_paths_but_installs(text, PROJECT) == shown
 
 
 @pytest.mark.parametrize(
