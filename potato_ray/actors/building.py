@@ -79,10 +79,13 @@ class Building:
             shutil.rmtree(unfinished, ignore_errors=True)
 
     def _request(self) -> BundleRequest:
+        plan = plan_start(self.controller.config, request_of(self.run))
         return BundleRequest.from_config(
             self.controller.config,
             schemas=tuple(self.run.schemas),
             forced_train=self.controller.registry.forced_train(),
+            trainer=spec_name(plan.trainer),
+            params=plan.params,
         )
 
     async def _built(self, request: BundleRequest, cancel_asked: asyncio.Event) -> BuildReport:

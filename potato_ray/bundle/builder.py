@@ -6,7 +6,7 @@ writes rows, so texts are never held in memory together. Small data files are re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from potato_ray.bundle.plan import SplitPlan, plan_splits
 from potato_ray.bundle.reading import LABELS, MANIFEST, digest_of
 from potato_ray.bundle.report import BuildReport
 from potato_ray.bundle.request import BundleRequest
+from potato_ray.bundle.trainer_wishes import TrainerWishes
 from potato_ray.bundle.writing import SplitFiles, folder_in_place, write_object
 from potato_ray.errors import ProjectUnreadable, RunFailed
 from potato_ray.project.annotations import AnnotationReading, read_answers
@@ -85,6 +86,7 @@ class _Build:
         self.poll = poll
         self.should_stop = should_stop
         self.answers = answers
+        self.wishes = TrainerWishes.of(request)
         self.warnings = request.warnings()
         self.n_items = 0
         self.seeded: frozenset[str] = frozenset()
@@ -102,7 +104,7 @@ class _Build:
         targets = self._targets(index, resolution)
         if not targets:
             raise self._nothing_to_train_on(index, reading, resolution)
-        plan = plan_splits(self.request, index, targets, reading.answered)
+        plan = plan_splits(self.request, index, targets, reading.answered, self._own_groups(index, targets))
         modality = self._modality(index)
         media = MediaLinks(self.request.paths, self.folder / MEDIA_FOLDER) if modality == "image" else None
         files = self._write_rows(index, plan, targets, media)
@@ -110,10 +112,10 @@ class _Build:
             write_held_out_answers(self.answers, reading.table, plan.split_of)
         agreement = agreement_warnings(resolution, len(targets), self.corrected)
         self.warnings += [*index.warnings, *reading.warnings, *agreement]
-        self.warnings += [*plan.warnings(), *_media_warnings(media)]
+        self.warnings += [*plan.warnings(self.wishes.split_by), *_media_warnings(media)]
         counts = self._counts(index, reading, resolution, targets, plan, media)
         stats = {**counts, "warnings": list(self.warnings)}
-        manifest = manifest_of(self.request, files, stats, modality, digest_of(self.folder))
+        manifest = manifest_of(self.request, self.wishes, files, stats, modality, digest_of(self.folder))
         write_object(self.folder / LABELS, manifest["labels"])
         write_object(self.folder / MANIFEST, manifest)
         return BuildReport(manifest, tuple(self.warnings), files.items, plan.moved)
@@ -187,22 +189,41 @@ class _Build:
         )
 
     def _modality(self, index: ItemIndex) -> str:
-        """image for pictures to draw on, and where every text is the name of a picture; else text."""
+        """image for pictures to draw on, and where every text is the name of a picture; else text.
+
+        A trainer that reads a field of its own looks at no pictures.
+        """
+        if self.wishes.fields:
+            return "text"
         n_texts = len(index.positions) - len(index.empty)
         all_pictures = 0 < n_texts == index.n_media
         return "image" if self.scheme.kind == kinds.GEOMETRY or all_pictures else "text"
 
+    def _own_groups(self, index: ItemIndex, targets: Mapping[str, Any]) -> dict[str, str] | None:
+        """The trainer's groups of the labelled items; None where it has no grouping of its own."""
+        self.wishes.check_fields(self._items(index))
+        if self.wishes.split_by is None:
+            return None
+        step = f"grouping the items by {self.wishes.split_by}"
+        return self.wishes.groups(self._counted(index, step), targets)
+
     # --- writing ----------------------------------------------------------------------------------
+
+    def _items(self, index: ItemIndex) -> Iterator[Item]:
+        return read_items(self.request.paths) if index.items is None else iter(index.items)
+
+    def _counted(self, index: ItemIndex, step: str) -> Iterator[Item]:
+        for count, item in enumerate(self._items(index), start=1):
+            self.poll()
+            if count % EVERY == 0:
+                self.progress(step, count, self.n_items)
+            yield item
 
     def _write_rows(
         self, index: ItemIndex, plan: SplitPlan, targets: Mapping[str, Any], media: MediaLinks | None
     ) -> SplitFiles:
-        items = read_items(self.request.paths) if index.items is None else iter(index.items)
         with SplitFiles(self.folder) as files:
-            for count, item in enumerate(items, start=1):
-                self.poll()
-                if count % EVERY == 0:
-                    self.progress("writing the bundle", count, self.n_items)
+            for item in self._counted(index, "writing the bundle"):
                 split = plan.split_of.get(item.instance_id)
                 if split is not None:
                     files.add(split, item.instance_id, [self._row(item, targets, media)])
@@ -210,9 +231,7 @@ class _Build:
         return files
 
     def _row(self, item: Item, targets: Mapping[str, Any], media: MediaLinks | None) -> dict[str, Any]:
-        row: dict[str, Any] = {"instance_id": item.instance_id, "text": item.text}
-        if item.texts:
-            row["texts"] = list(item.texts)
+        row = self.wishes.row(item)
         if media is not None:
             link = media.link(item)
             row |= {"media_missing": True} if link is None else {"media": link}
@@ -244,6 +263,7 @@ class _Build:
             "n_media_linked": media.n_linked if media else 0,
             "n_media_missing": media.n_missing if media else 0,
             "forced_train": plan.forced_counts(),
+            "n_regrouped": plan.n_regrouped,
             **reading.stats,
             "label_counts": label_counts(self.scheme, targets.values()),
         }

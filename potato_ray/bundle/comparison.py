@@ -20,13 +20,24 @@ def split_changes(before: Mapping[str, Any], now: Mapping[str, Any], run_id: str
 
     `run_id` names the run that `before` belongs to.
     """
-    return [
+    warnings = [
         f"{key} has changed from {before[name]!r} to {now[name]!r} since run {run_id}: items that were held "
         "out then may be in train now, so this score cannot be compared with earlier ones. Set it back, and "
         "keep it for the life of the study."
         for name, key in _KEYS.items()
         if name in before and name in now and not _same(before[name], now[name])
     ]
+    ways = [_way(manifest.get("split_by")) for manifest in (before, now)]
+    if ways[0] != ways[1]:
+        warnings.append(
+            f"The split has changed from {ways[0]} to {ways[1]} since run {run_id}: items that were held out "
+            "then may be in train now, so this score cannot be compared with earlier ones."
+        )
+    return warnings
+
+
+def _way(split_by: str | None) -> str:
+    return f"that by {split_by}" if split_by else "the study's own"
 
 
 def _same(before: Any, now: Any) -> bool:

@@ -9,6 +9,7 @@ from potato_ray.bundle.media import FOLDER as MEDIA_FOLDER
 from potato_ray.bundle.reading import VERSION, split_file
 from potato_ray.bundle.request import BundleRequest
 from potato_ray.bundle.split_names import ALL, UNLABELED
+from potato_ray.bundle.trainer_wishes import TrainerWishes
 from potato_ray.bundle.writing import SplitFiles
 from potato_ray.project.schemes import Scheme
 
@@ -16,7 +17,12 @@ _NO_OPTIONS = ("name", "annotation_type", "description", "tooltip")
 
 
 def manifest_of(
-    request: BundleRequest, files: SplitFiles, stats: Mapping[str, Any], modality: str, digest: str
+    request: BundleRequest,
+    wishes: TrainerWishes,
+    files: SplitFiles,
+    stats: Mapping[str, Any],
+    modality: str,
+    digest: str,
 ) -> dict[str, Any]:
     """The manifest of a bundle that is written; `stats["label_counts"]` tells the labels that occur."""
     scheme = request.scheme
@@ -38,9 +44,11 @@ def manifest_of(
         "media_dir": MEDIA_FOLDER,
         "modality": modality,
         "text_key": request.paths.text_key,
+        "fields": list(wishes.fields),
         "split_seed": request.split_seed,
         "fractions": dict(request.fractions),
         "group_key": request.group_key,
+        "split_by": wishes.split_by,
         "aggregation": request.aggregation,
         "stats": dict(stats),
         "digest": digest,

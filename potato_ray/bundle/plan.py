@@ -28,13 +28,16 @@ class SplitPlan:
 
     `forced` maps the items that are in train by force to the reason, `moved` are those of them that
     their hash had put into val or test. `n_empty_left_out` counts items without text that are kept out
-    of train and unlabeled: nothing can be learnt from an empty text, or said about one.
+    of train and unlabeled: nothing can be learnt from an empty text, or said about one. `n_regrouped` counts
+    those of the `n_labelled` items that a trainer's groups put into another split than the study would.
     """
 
     split_of: Mapping[str, str]
     forced: Mapping[str, str]
     moved: tuple[str, ...]
     n_empty_left_out: int
+    n_labelled: int
+    n_regrouped: int
 
     def forced_counts(self) -> dict[str, int]:
         """How many items are in train by force, by reason, and how many of all of them were moved."""
@@ -42,7 +45,14 @@ class SplitPlan:
         reasons = {reason: counts[reason] for reason in _REASONS}
         return {**reasons, "moved": len(self.moved)}
 
-    def warnings(self) -> Iterator[str]:
+    def warnings(self, split_by: str | None = None) -> Iterator[str]:
+        if self.n_regrouped:
+            labelled = f"{counted(self.n_labelled, 'item')} with an answer"
+            yield (
+                f"The items are split by {split_by}: {self.n_regrouped} of {labelled} are in another split "
+                "than the study puts them into. The score cannot be compared with that of a run that is "
+                "split otherwise."
+            )
         if self.moved:
             counts = Counter(self.forced[instance_id] for instance_id in self.moved)
             reasons = ", ".join(
@@ -60,14 +70,26 @@ class SplitPlan:
 
 
 def plan_splits(
-    request: BundleRequest, index: ItemIndex, targets: Mapping[str, Any], touched: frozenset[str]
+    request: BundleRequest,
+    index: ItemIndex,
+    targets: Mapping[str, Any],
+    touched: frozenset[str],
+    own_groups: Mapping[str, str] | None = None,
 ) -> SplitPlan:
-    """The plan for the labelled items in `targets`, and for the items that nobody has `touched`."""
+    """The plan for the labelled items in `targets`, and for the items that nobody has `touched`.
+
+    `own_groups` are a trainer's groups by id; an item that is in none is split as the study splits.
+    """
     ids = index.ids
     groups = index.groups or [None] * len(ids)
     labelled = {each: group for each, group in zip(ids, groups, strict=True) if each in targets}
-    keys = [group or each for each, group in labelled.items()]
-    natural = assign(keys, request.split_seed, request.fractions)
+    natural = _assigned(request, labelled)
+    n_regrouped = 0
+    if own_groups is not None:
+        labelled = {each: own_groups.get(each) or group for each, group in labelled.items()}
+        of_study = natural
+        natural = _assigned(request, labelled)
+        n_regrouped = sum(own != theirs for own, theirs in zip(natural, of_study, strict=True))
     forced = _forced(request.forced_train, labelled)
     split_of: dict[str, str] = {}
     moved: list[str] = []
@@ -85,7 +107,14 @@ def plan_splits(
         {each: reason for each, reason in forced.items() if each in kept},
         tuple(each for each in moved if each in kept),
         len(left_out),
+        len(labelled),
+        n_regrouped,
     )
+
+
+def _assigned(request: BundleRequest, labelled: Mapping[str, str | None]) -> list[str]:
+    keys = [group or each for each, group in labelled.items()]
+    return assign(keys, request.split_seed, request.fractions)
 
 
 def _forced(forced_train: Mapping[str, str], labelled: Mapping[str, str | None]) -> dict[str, str]:

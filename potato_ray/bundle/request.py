@@ -23,7 +23,8 @@ class BundleRequest:
     `fractions` maps train, val and test to shares, normalised to 1. `forced_train` maps ids of items that
     must not be held out to CORRECTED, PINNED or FORCED (one of the two). `corrections` maps ids to the
     target that a reviewer gave, which stands in place of the annotators' answers. `group_key` names an
-    item field whose equal values share a split.
+    item field whose equal values share a split. `trainer`, as a spec names it, and its complete `params` tell
+    what its rows hold beside the text, and whether it groups items in a way of its own; "" for no trainer.
     """
 
     paths: ProjectPaths
@@ -36,6 +37,8 @@ class BundleRequest:
     group_key: str | None = None
     forced_train: Mapping[str, str] = field(default_factory=dict)
     corrections: Mapping[str, Any] = field(default_factory=dict)
+    trainer: str = ""
+    params: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def from_config(
@@ -44,6 +47,8 @@ class BundleRequest:
         schemas: Sequence[str],
         forced_train: Mapping[str, str] | Iterable[str] = (),
         corrections: Mapping[str, Any] | None = None,
+        trainer: str = "",
+        params: Mapping[str, Any] | None = None,
     ) -> BundleRequest:
         """The request that a loaded configuration makes for the named schemes.
 
@@ -63,6 +68,8 @@ class BundleRequest:
             group_key=training.group_key,
             forced_train=_with_reasons(forced_train),
             corrections=dict(corrections or {}),
+            trainer=trainer,
+            params=dict(params or {}),
         )
 
     @property

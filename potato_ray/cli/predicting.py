@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -37,13 +37,15 @@ NEW_TEXTS = FileRole(
 def run_predict(run: str, file: Path, config: Path, output: Path | None) -> int:
     """Print one line a text: {"id", "payload", "confidence"}; `run` is a run's id or its folder."""
     from potato_ray.trainers.base import TrainerError
+    from potato_ray.trainers.model_files import read_card
     from potato_ray.trainers.registry import load_trainer
 
     folder, paths = _where(run, config)
     try:
         trainer = load_trainer(folder.artifacts)
+        fields = trainer.item_fields(read_card(folder.artifacts).get("params") or {})
         with _opened(output) as stream:
-            for prediction in trainer.predict(_said_when_empty(rows_of(file, paths))):
+            for prediction in trainer.predict(_said_when_empty(rows_of(file, paths, fields))):
                 line = {
                     "id": prediction.instance_id,
                     "payload": dict(prediction.payload),
@@ -136,9 +138,10 @@ def _opened(output: Path | None) -> Iterator[IO[str]]:
         raise
 
 
-def rows_of(file: Path, paths: ProjectPaths) -> Iterator[dict[str, Any]]:
+def rows_of(file: Path, paths: ProjectPaths, fields: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
     """One row a text, as a bundle would hold it; a record without an id is named by its number, from 1.
 
+    `fields` are those that the trainer reads; a line of a text file has none, and its text stands for them.
     Blank lines of a text file are left out; the others keep their numbers.
     """
     if str(file) == "-" or file.suffix.lower() in LINES:
@@ -154,7 +157,7 @@ def rows_of(file: Path, paths: ProjectPaths) -> Iterator[dict[str, Any]]:
             next_step="Name a file of texts in one of these formats.",
         )
     for number, record in _records(file):
-        yield _row(number, record, paths, file)
+        yield _row(number, record, paths, fields, file)
 
 
 def _records(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -195,16 +198,21 @@ def _decoded(line: bytes, number: int, file: Path) -> str:
         ) from None
 
 
-def _row(number: int, record: dict[str, Any], paths: ProjectPaths, file: Path) -> dict[str, Any]:
-    value = record.get(paths.text_key, record.get("text"))
+def _row(
+    number: int, record: dict[str, Any], paths: ProjectPaths, fields: Sequence[str], file: Path
+) -> dict[str, Any]:
+    carried = {name: clean(readable(record.get(name))) for name in fields}
+    value = record.get(paths.text_key, record.get("text", "" if any(carried.values()) else None))
     if value is None:
         raise ProjectUnreadable(
             f"Record {number} of {file.name} has no text.",
             code=UNREADABLE,
             evidence=f"It has the fields {', '.join(map(str, record)) or 'none'}.",
-            next_step=f"Give each record a field '{paths.text_key}'.",
+            next_step=f"Give each record a field '{fields[0] if fields else paths.text_key}'.",
         )
     row: dict[str, Any] = {"instance_id": str(record.get(paths.id_key, record.get("id", number)))}
+    if carried:
+        row["fields"] = carried
     if isinstance(value, list):
         row["texts"] = [clean(readable(part)) for part in value]
         return {**row, "text": joined(row["texts"], paths.list_prefix)}

@@ -262,7 +262,7 @@ def _set_by(trainer: str, name: str, value: Any) -> str:
 _GROUPS = (
     ("Files that could not be read", r"could not be read|was left out: its user_id|torn"),
     ("What the annotators agree on", r"\b(is a tie|are ties)\b|disagree|without a majority"),
-    ("Which items are held out", r"moved into train|has changed from|group_key"),
+    ("Which items are held out", r"moved into train|has changed from|are split by|group_key"),
     ("Write-back", r"published all the same|are stored and not shown|see no pre-label"),
     ("Answers and items", r"\bitems?\b|text\(s\)|answer|correction\(s\)|picture\(s\)|annotation"),
 )

@@ -39,3 +39,11 @@ def test_the_same_shares_written_otherwise_need_no_warning(fractions: dict[str, 
 
 def test_a_manifest_of_another_program_without_these_settings_is_not_judged() -> None:
     assert split_changes({"split_seed": 0}, MANIFEST, "r1") == []
+
+
+def test_another_grouping_of_the_items_is_named_in_both_directions() -> None:
+    grouped = {**MANIFEST, "split_by": "scaffold"}
+    [there] = split_changes(MANIFEST, grouped, "r1")
+    [back] = split_changes(grouped, MANIFEST, "r1")
+    assert "has changed from the study's own to that by scaffold since run r1" in there
+    assert "has changed from that by scaffold to the study's own since run r1" in back

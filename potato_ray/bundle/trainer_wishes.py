@@ -1,0 +1,91 @@
+"""What the trainer of a run wants of its bundle: fields of the items, and items that share a split."""
+
+from __future__ import annotations
+
+import importlib
+import socket
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from potato_ray.bundle.request import BundleRequest
+from potato_ray.errors import RunFailed
+from potato_ray.project.items import Item
+from potato_ray.project.text_fields import clean, readable
+from potato_ray.trainers.base import Grouping
+from potato_ray.trainers.installing import into_this_python
+from potato_ray.trainers.registry import get_trainer
+
+
+@dataclass(frozen=True)
+class TrainerWishes:
+    """`fields` are carried by the rows beside the text; `grouping` is None where the study splits."""
+
+    trainer: str = ""
+    fields: tuple[str, ...] = ()
+    grouping: Grouping | None = None
+
+    @classmethod
+    def of(cls, request: BundleRequest) -> TrainerWishes:
+        """Those of the request's trainer with its parameters; none where it names no trainer."""
+        trainer = get_trainer(request.trainer) if request.trainer else None
+        if trainer is None:
+            return cls()
+        params = request.params
+        return cls(trainer.name, trainer.item_fields(params), trainer.grouping(params))
+
+    @property
+    def split_by(self) -> str | None:
+        """What items are grouped by, in a word; None: as the study splits."""
+        return self.grouping.by if self.grouping else None
+
+    def row(self, item: Item) -> dict[str, Any]:
+        """A row of the item, without targets and media."""
+        row: dict[str, Any] = {"instance_id": item.instance_id, "text": item.text}
+        if item.texts:
+            row["texts"] = list(item.texts)
+        if self.fields:
+            row["fields"] = {name: clean(readable(item.fields.get(name))) for name in self.fields}
+        return row
+
+    def groups(self, items: Iterable[Item], labelled: Mapping[str, Any]) -> dict[str, str]:
+        """The group of each labelled item that has one. Raises RunFailed where a package is missing."""
+        if self.grouping is None:
+            return {}
+        self._import_packages(self.grouping)
+        found = (
+            (item.instance_id, self.grouping.group_of(self.row(item)))
+            for item in items
+            if item.instance_id in labelled
+        )
+        return {instance_id: group for instance_id, group in found if group}
+
+    def check_fields(self, items: Iterable[Item]) -> None:
+        """Raises RunFailed for a field that no item has."""
+        wanted, seen = set(self.fields), dict[str, None]()
+        for item in items if wanted else ():
+            wanted.difference_update(item.fields)
+            seen.update(dict.fromkeys(map(str, item.fields)))
+            if not wanted:
+                return
+        for name in sorted(wanted):
+            raise RunFailed(
+                f"No item has the field {name!r}, which {self.trainer} is told to read.",
+                code="bundle_failed",
+                evidence=f"The items have {', '.join(map(repr, seen)) or 'no fields'}.",
+                next_step="Name a field that the items have.",
+            )
+
+    def _import_packages(self, grouping: Grouping) -> None:
+        for need in grouping.requires:
+            try:
+                importlib.import_module(need.module)
+            except ImportError as error:
+                raise RunFailed(
+                    f"Items cannot be split by {grouping.by}: {need.package} is missing where the bundle is "
+                    "built.",
+                    code="missing_dependency",
+                    evidence=f"{sys.executable} on {socket.gethostname()}: {error}.",
+                    next_step=f"Run: {into_this_python(grouping.install_hint)}",
+                ) from None
