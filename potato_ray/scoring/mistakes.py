@@ -34,13 +34,17 @@ MAX_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Mistake:
-    """A wrong prediction of a held-out item; `error` is how wrong it is, in the kind's own measure."""
+    """A wrong prediction of a held-out item; `error` is how wrong it is, in the kind's own measure.
+
+    `nearest_similarity` is how like a train item the item is (0..1), where the trainer tells it.
+    """
 
     instance_id: str
     target: Any
     predicted: Any
     confidence: float | None
     error: float
+    nearest_similarity: float | None = None
 
 
 def errors_of(
@@ -159,6 +163,7 @@ def _row(kind: str, mistake: Mistake, shown: str | None, said: Answers | None) -
         "human": in_words(kind, mistake.target, shown),
         "predicted": in_words(kind, mistake.predicted, shown),
         "confidence": mistake.confidence,
+        "nearest_similarity": mistake.nearest_similarity,
         "error": mistake.error if kind == kinds.CONTINUOUS and finite_number(mistake.error) else None,
         "answers": [
             {"annotator": shorten(name, NAME_CHARS), "answer": in_words(kind, answer, shown)}

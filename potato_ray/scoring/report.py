@@ -159,7 +159,8 @@ def read_predictions(path: Path, scheme: str, kind: str) -> dict[str, Prediction
                     continue
                 answer = answer_of(kind, row["payload"])
                 if answer is not None:
-                    found[row["instance_id"]] = Prediction(answer, _confidence(row.get("confidence")))
+                    nearest = _share(row["payload"].get("nearest_similarity"))
+                    found[row["instance_id"]] = Prediction(answer, _share(row.get("confidence")), nearest)
             except (ValueError, KeyError, TypeError, AttributeError):
                 raise RunFailed(
                     f"Line {number} of predictions.jsonl is no prediction.",
@@ -169,8 +170,8 @@ def read_predictions(path: Path, scheme: str, kind: str) -> dict[str, Prediction
     return found
 
 
-def _confidence(value: Any) -> float | None:
-    """A confidence in 0..1; None for what is none (NaN, a text, a boolean)."""
+def _share(value: Any) -> float | None:
+    """A confidence or a similarity in 0..1; None for what is none (NaN, a text, a boolean)."""
     number = finite_number(value)
     return None if number is None else min(1.0, max(0.0, number))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,10 +20,14 @@ LABELLED = (kinds.NOMINAL, kinds.ORDINAL, kinds.PREFERENCE)
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a run said of one item: the answer, and how sure it was (0..1 or None)."""
+    """What a run said of one item: the answer, and how sure it was (0..1 or None).
+
+    `nearest_similarity`, where the trainer tells it, is how like a train item the item is (0..1).
+    """
 
     answer: Any
     confidence: float | None
+    nearest_similarity: float | None = None
 
 
 @dataclass(frozen=True)
@@ -151,7 +155,9 @@ def _mistakes(
         for (item, target), each in zip(targets.items(), said, strict=True)
         if each is not None
     ]
-    return worst_of(kind, scheme, predicted)
+    worst, n_wrong = worst_of(kind, scheme, predicted)
+    nearest = {item: each.nearest_similarity for item, each in zip(targets, said, strict=True) if each}
+    return [replace(each, nearest_similarity=nearest[each.instance_id]) for each in worst], n_wrong
 
 
 def answer_of(kind: str, payload: Mapping[str, Any]) -> Any:

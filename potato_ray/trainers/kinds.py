@@ -9,6 +9,8 @@ text        "a line"                                    {"text"}
 span        [{"start", "end", "label"}], code points    {"spans": the same}
 geometry    [{"type", "label", "coordinates"}]          {"objects": the same}
 ranking     ["price", "speed"] (best first)             {"order": the same}
+
+A payload may also hold "nearest_similarity", 0..1: how like the nearest train item the item is.
 """
 
 from __future__ import annotations
