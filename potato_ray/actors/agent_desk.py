@@ -246,7 +246,14 @@ class AgentDesk:
     async def seen(self, backend: str, agents: Sequence[Mapping[str, Any]]) -> None:
         """Record agents that the server has heard of."""
         known = [
-            AgentSeen(**{**agent, "backend": backend, "gpus": tuple(agent.get("gpus", ()))})
+            AgentSeen(
+                **{
+                    **agent,
+                    "backend": backend,
+                    "gpus": tuple(agent.get("gpus", ())),
+                    "lacks": tuple(agent.get("lacks", ())),
+                }
+            )
             for agent in agents
         ]
         await self.controller.write(self.controller.registry.put_agents_seen, known)

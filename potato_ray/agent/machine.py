@@ -11,6 +11,7 @@ from typing import Any
 
 import potato_ray
 from potato_ray.agent.errors import AgentMisconfigured
+from potato_ray.agent.packages import Packages
 from potato_ray.job.command import run_command
 
 OLDEST_PYTHON = (3, 8)
@@ -22,8 +23,11 @@ _QUERY = ("--query-gpu=uuid,name,memory.total,memory.free", "--format=csv,nohead
 _SAY_VERSION = "import sys; print('%d.%d.%d' % sys.version_info[:3])"
 
 
-def describe(agent_id: str, python: str, workdir: Path) -> dict[str, Any]:
-    """The `agent` of a claim; `python` is the version of the workers' interpreter. Asks for the GPUs anew."""
+def describe(agent_id: str, python: str, workdir: Path, packages: Packages) -> dict[str, Any]:
+    """The `agent` of a claim; `python` is the version of the workers' interpreter, `packages` what it has.
+
+    Asks for the GPUs anew.
+    """
     return {
         "id": agent_id,
         "host": socket.gethostname(),
@@ -31,6 +35,8 @@ def describe(agent_id: str, python: str, workdir: Path) -> dict[str, Any]:
         "version": potato_ray.__version__,
         "gpus": list_gpus(),
         "workdir": str(workdir),
+        "executable": packages.python,
+        "lacks": list(packages.missing()),
     }
 
 

@@ -13,6 +13,7 @@ from potato_ray.agent.contact import Contact, Told
 from potato_ray.agent.download import Source, download
 from potato_ray.agent.held_job import HeldJob, remove
 from potato_ray.agent.machine import describe
+from potato_ray.agent.packages import Packages
 from potato_ray.agent.patience import Patience
 from potato_ray.agent.protocol import code_path, job_path
 from potato_ray.agent.settings import Settings, Timing
@@ -27,10 +28,10 @@ def contacts(
     connection: ServerConnection, workdir: Workdir, settings: Settings, python_version: str
 ) -> Callable[[], Contact]:
     """Makes contacts that share a connection; `python_version` is that of the workers' interpreter."""
-    agent_id = secrets.token_hex(8)
+    agent_id, packages = secrets.token_hex(8), Packages(settings.python)
 
     def facts() -> Mapping[str, Any]:
-        return describe(agent_id, python_version, workdir.path)
+        return describe(agent_id, python_version, workdir.path, packages)
 
     return lambda: ServerContact(
         connection, CodeStore(workdir.code), facts, settings.timing, settings.backend

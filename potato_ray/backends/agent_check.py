@@ -7,9 +7,21 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from potato_ray.backends.agents_seen import ago, doing, gpus, is_here, line, present, start_command
+from potato_ray.backends.agents_seen import (
+    ago,
+    doing,
+    gpus,
+    host,
+    is_here,
+    line,
+    plain,
+    present,
+    start_command,
+)
 from potato_ray.backends.base import Check, CheckReport
 from potato_ray.registry.agents import AgentSeen, TokenRecord
+from potato_ray.trainers import registry
+from potato_ray.trainers.installing import into_python, lacking
 
 SHOWN = 10
 """The most agents in a report; those seen last."""
@@ -69,7 +81,11 @@ def _agent_checks(agents: Sequence[AgentSeen], now: float) -> list[Check]:
     if not agents:
         return [_note("agents", "none was ever seen")]
     told = folded(agents, now)
-    lines = [_agent_check(agent, n_before, now) for agent, n_before in told[:SHOWN]]
+    lines: list[Check] = []
+    for agent, n_before in told[:SHOWN]:
+        lines.append(_agent_check(agent, n_before, now))
+        if is_here(agent, now):
+            lines += _trainer_notes(agent)
     left = len(told) - SHOWN
     return [*lines, _note("agents", f"and {left} seen before")] if left > 0 else lines
 
@@ -95,6 +111,18 @@ def _agent_check(agent: AgentSeen, n_before: int, now: float) -> Check:
     return Check("agent", ok=True, message=message) if is_here(agent, now) else _note("agent", message)
 
 
+def _trainer_notes(agent: AgentSeen) -> list[Check]:
+    """What each trainer lacks there, as far as the agent has looked: it knows nothing of somebody else's."""
+    notes, python = [], plain(agent.executable)
+    for trainer in registry.all_trainers():
+        absent = [need.package for need in trainer.requires if need.module in agent.lacks]
+        if absent:
+            message = f"{trainer.name}: {lacking(absent, python or 'its Python', host(agent))}"
+            step = f"Run on {host(agent)}: {into_python(python, trainer.install_hint)}"
+            notes.append(Check("trainer", ok=True, message=message, next_step=step, is_note=True))
+    return notes
+
+
 def _note(name: str, message: str) -> Check:
     return Check(name, ok=True, message=message, is_note=True)
 
@@ -104,6 +132,8 @@ def _facts(agent: AgentSeen, now: float) -> dict[str, Any]:
         "agent_id": agent.agent_id,
         "host": agent.host,
         "python": agent.python,
+        "executable": agent.executable,
+        "lacks": list(agent.lacks),
         "version": agent.version,
         "gpus": [dict(gpu) for gpu in agent.gpus],
         "gpus_text": gpus(agent),

@@ -41,7 +41,8 @@ class AgentSeen:
     """One agent process: what it said of itself, and when it was last heard of (epoch seconds UTC).
 
     `gpus` are mappings with uuid, name, total_mb and free_mb; `run_id` is the run that it has in hand, or "".
-    `has_left`: it hung up, or sent a result, and asked for nothing more.
+    `has_left`: it hung up, or sent a result, and asked for nothing more. `executable` is the interpreter of
+    its workers, `lacks` are the modules that it has looked for there in vain.
     """
 
     backend: str
@@ -55,6 +56,8 @@ class AgentSeen:
     run_id: str = ""
     first_seen: float = field(default=0.0)
     has_left: bool = False
+    executable: str = ""
+    lacks: tuple[str, ...] = ()
 
 
 def put_token(connection: sqlite3.Connection, backend: str, token_sha256: str, now: float) -> None:
@@ -109,10 +112,11 @@ def put_seen(connection: sqlite3.Connection, seen: Sequence[AgentSeen]) -> None:
     """Record agents that were heard of; of one that is known, what it said last."""
     connection.executemany(
         "INSERT INTO potato_ray_agents (backend, agent_id, host, python, version, gpus, workdir, first_seen,"
-        " last_seen, run_id, has_left) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        " last_seen, run_id, has_left, executable, lacks) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         " ON CONFLICT (backend, agent_id) DO UPDATE SET host = excluded.host, python = excluded.python,"
         " version = excluded.version, gpus = excluded.gpus, workdir = excluded.workdir,"
-        " last_seen = excluded.last_seen, run_id = excluded.run_id, has_left = excluded.has_left",
+        " last_seen = excluded.last_seen, run_id = excluded.run_id, has_left = excluded.has_left,"
+        " executable = excluded.executable, lacks = excluded.lacks",
         [
             (
                 each.backend,
@@ -126,6 +130,8 @@ def put_seen(connection: sqlite3.Connection, seen: Sequence[AgentSeen]) -> None:
                 each.last_seen,
                 each.run_id,
                 int(each.has_left),
+                each.executable,
+                json.dumps(list(each.lacks)),
             )
             for each in seen
         ],
@@ -163,4 +169,5 @@ def agents(connection: sqlite3.Connection, backend: str) -> list[AgentSeen]:
 
 def _agent(row: dict[str, Any]) -> AgentSeen:
     gpus, has_left = tuple(json.loads(row["gpus"])), bool(row.get("has_left", 0))
-    return AgentSeen(**{**row, "gpus": gpus, "has_left": has_left})
+    lacks = tuple(json.loads(row.get("lacks", "[]")))
+    return AgentSeen(**{**row, "gpus": gpus, "has_left": has_left, "lacks": lacks})

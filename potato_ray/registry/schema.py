@@ -244,6 +244,11 @@ _OFFERS = ("ALTER TABLE potato_ray_runs ADD COLUMN offered_at REAL",)
 
 _LEAVING = ("ALTER TABLE potato_ray_agents ADD COLUMN has_left INTEGER NOT NULL DEFAULT 0",)
 
+_LACKING = (
+    "ALTER TABLE potato_ray_agents ADD COLUMN executable TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE potato_ray_agents ADD COLUMN lacks TEXT NOT NULL DEFAULT '[]'",
+)
+
 JOURNAL_VERSION = 3
 AGENTS_VERSION = 5
 
@@ -255,6 +260,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(AGENTS_VERSION, "agents, and where the files of their models lie", _AGENTS),
     Migration(6, "since when a run is on offer", _OFFERS),
     Migration(7, "agents that have left", _LEAVING),
+    Migration(8, "the packages that an agent lacks", _LACKING),
 )
 
 

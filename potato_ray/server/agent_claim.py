@@ -14,15 +14,16 @@ from potato_ray.server.agent_headers import LEASE_FORM
 
 MAX_BYTES = 64 * 1024
 MAX_GPUS = 64
+MAX_LACKS = 64
 _LONGEST = 255
-_TEXTS = ("id", "host", "python", "version", "workdir")
+_TEXTS = ("id", "host", "python", "version", "workdir", "executable")
 _GPU_TEXTS = ("uuid", "name")
 _GPU_NUMBERS = ("total_mb", "free_mb")
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim. `agent` has id, host, python, version, workdir and gpus, each of its type.
+    """A claim. `agent` has id, host, python, version, workdir, executable, gpus and lacks, each of its type.
 
     `backend`: whose runs the agent was told to ask for; "" where it does not say.
     """
@@ -53,7 +54,14 @@ def agent_of(said: Any) -> dict[str, Any]:
     gpus = said.get("gpus", [])
     if not isinstance(gpus, list) or not all(isinstance(gpu, Mapping) for gpu in gpus):
         raise _malformed("The field agent.gpus is no list of objects.")
-    return {**told, "gpus": [_gpu(gpu) for gpu in gpus[:MAX_GPUS]]}
+    lacks = said.get("lacks", [])
+    if not isinstance(lacks, list) or not all(isinstance(name, str) for name in lacks):
+        raise _malformed("The field agent.lacks is no list of texts.")
+    return {
+        **told,
+        "gpus": [_gpu(gpu) for gpu in gpus[:MAX_GPUS]],
+        "lacks": [_text({"lacks": name}, "lacks") for name in lacks[:MAX_LACKS]],
+    }
 
 
 def _gpu(said: Mapping[str, Any]) -> dict[str, Any]:

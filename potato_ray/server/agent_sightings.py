@@ -110,10 +110,11 @@ class Sightings:
 
 
 def _fields(agent: Mapping[str, Any]) -> dict[str, Any]:
-    told = {name: agent.get(name, "") for name in ("host", "python", "version", "workdir")}
-    return {"agent_id": str(agent.get("id", "")), **told, "gpus": list(agent.get("gpus", ()))}
+    told = {name: agent.get(name, "") for name in ("host", "python", "version", "workdir", "executable")}
+    lists = {name: list(agent.get(name, ())) for name in ("gpus", "lacks")}
+    return {"agent_id": str(agent.get("id", "")), **told, **lists}
 
 
 def _lasting(said: Mapping[str, Any]) -> dict[str, Any]:
     """What is told of at once when it changes. A GPU's free memory changes all the time."""
-    return {name: said.get(name) for name in ("host", "python", "version", "workdir", "run_id", "has_left")}
+    return {name: each for name, each in said.items() if name not in ("agent_id", "gpus", "last_seen")}

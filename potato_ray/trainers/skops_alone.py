@@ -22,11 +22,11 @@ class _Without:
 
 
 def _import_alone() -> Any:
-    sys.meta_path.insert(0, _Without)  # type: ignore[arg-type]
+    sys.meta_path.insert(0, _Without)
     try:
         import skops.io
     finally:
-        sys.meta_path.remove(_Without)  # type: ignore[arg-type]
+        sys.meta_path.remove(_Without)
     return skops.io
 
 

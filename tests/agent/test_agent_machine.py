@@ -19,8 +19,10 @@ from potato_ray.agent import machine
 from potato_ray.agent.answers import retry_after_s
 from potato_ray.agent.errors import AgentMisconfigured, ServerUnreachable, Stopped
 from potato_ray.agent.machine import describe, list_gpus, parse_gpus, python_version
+from potato_ray.agent.packages import LOOK_AGAIN_S, MODULES, Packages
 from potato_ray.agent.patience import MOST_ASKED_S, Patience
 from potato_ray.agent.tokens import VARIABLE, read_token
+from potato_ray.trainers import registry
 
 HOST = socket.gethostname()
 
@@ -69,14 +71,38 @@ def test_output_that_is_no_list_has_no_gpus():
 
 def test_a_machine_is_described(monkeypatch):
     monkeypatch.setattr(machine, "list_gpus", list)
-    assert describe("5f", "3.8.18", Path("/work/dir")) == {
+    assert describe("5f", "3.8.18", Path("/work/dir"), Packages("/no/python")) == {
         "id": "5f",
         "host": HOST,
         "python": "3.8.18",
         "version": potato_ray.__version__,
         "gpus": [],
         "workdir": "/work/dir",
+        "executable": "/no/python",
+        "lacks": [],
     }
+
+
+def test_what_trainers_need_and_the_workers_python_lacks_is_looked_for_now_and_then(tmp_path):
+    python, clock = tmp_path / "python", Clock()
+    python.write_text("#!/bin/sh\necho noise\necho 'lacks: torch peft'\n")
+    python.chmod(0o755)
+    packages = Packages(str(python), clock)
+    assert packages.missing() == ["torch", "peft"]
+    python.write_text("#!/bin/sh\necho 'lacks:'\n")
+    clock.now += LOOK_AGAIN_S - 1
+    assert packages.missing() == ["torch", "peft"]
+    clock.now += 1
+    assert packages.missing() == []
+
+
+def test_the_packages_of_this_python_are_found():
+    assert not {"numpy", "sklearn"} & set(Packages(sys.executable).missing())
+
+
+def test_all_is_looked_for_that_a_trainer_of_ours_needs():
+    ours = [found for name in registry.BUILT_IN if (found := registry.get_trainer(name))]
+    assert {need.module for trainer in ours for need in trainer.requires} <= set(MODULES)
 
 
 def test_the_version_of_an_interpreter_is_asked_for(tmp_path):

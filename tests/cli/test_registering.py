@@ -373,6 +373,21 @@ def test_without_an_agent_a_run_could_start_with_a_warning_and_the_command(
     assert "potato-ray training agent --server http://<this-server>:8000 --backend workstation" in said
 
 
+def test_what_an_agent_lacks_is_told_with_the_line_that_installs_it(
+    lab: ProjectConfig, served: ProjectLock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    served.describe(purpose=SERVING, url="http://10.1.2.3:8000", listens_on="10.1.2.3")
+    old = agent(agent_id="a2", host="ws2", last_seen=time.time() - 7200, executable="/old", lacks=("torch",))
+    seen(lab, agent(executable="/my env/bin/python", lacks=("peft", "torch", "<odd>")), old)
+    code, said = check(lab, capsys)
+    assert code == 0
+    assert " -  trainer: hf-text-classification: /my env/bin/python on ws1 lacks torch, peft.\n" in said
+    line = "'/my env/bin/python' -m pip install torch transformers peft accelerate"
+    assert f"      Run on ws1: {line}\n" in said
+    assert "sklearn-text" not in said
+    assert "/old" not in said
+
+
 def test_the_warning_names_the_server_that_is_there(
     lab: ProjectConfig, served: ProjectLock, capsys: pytest.CaptureFixture[str]
 ) -> None:
