@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterator
+from typing import Any, Iterator, Sequence
 
 from potato_ray.trainers import calibration, heads, kinds
 
@@ -35,9 +35,9 @@ class Answering:
         if not certain:
             columns = (scores.margins > 0).astype(float)
         if self.kind == kinds.MULTILABEL:
-            yield from self._sets(columns, certain)
+            yield from sets(columns, self.labels, certain)
         else:
-            yield from self._single(self._by_label(columns, scores, certain), certain)
+            yield from single(self._by_label(columns, scores, certain), self.labels, certain)
 
     def _by_label(self, columns: Any, scores: heads.Scores, certain: bool) -> Any:
         if not certain and self.kind == kinds.NOMINAL and len(self.labels) > 2:
@@ -51,19 +51,29 @@ class Answering:
         for value in values.tolist():
             yield {"value": value}, None
 
-    def _single(self, by_label: Any, certain: bool) -> Iterator[tuple[dict[str, Any], float | None]]:
-        chosen = by_label.argmax(axis=1).tolist()
-        for label, row in zip(chosen, by_label.tolist()):
-            if certain:
-                yield {"label": self.labels[label], "probabilities": dict(zip(self.labels, row))}, row[label]
-            else:
-                yield {"label": self.labels[label]}, None
 
-    def _sets(self, columns: Any, certain: bool) -> Iterator[tuple[dict[str, Any], float | None]]:
-        for row in columns.tolist():
-            holding = sorted(label for label, p in zip(self.labels, row) if p >= 0.5)
-            if certain:
-                confidence = min(max(p, 1 - p) for p in row)
-                yield {"labels": holding, "probabilities": dict(zip(self.labels, row))}, confidence
-            else:
-                yield {"labels": holding}, None
+def single(
+    by_label: Any, labels: Sequence[str], certain: bool = True
+) -> Iterator[tuple[dict[str, Any], float | None]]:
+    """The label of each of n items by `by_label`, n × labels: probabilities, or margins if not `certain`."""
+    chosen = by_label.argmax(axis=1).tolist()
+    for label, row in zip(chosen, by_label.tolist()):
+        if certain:
+            yield {"label": labels[label], "probabilities": dict(zip(labels, row))}, row[label]
+        else:
+            yield {"label": labels[label]}, None
+
+
+def sets(
+    columns: Any, labels: Sequence[str], certain: bool = True
+) -> Iterator[tuple[dict[str, Any], float | None]]:
+    """The labels that hold for each of n items, by n × labels of probabilities (1 and 0 if not `certain`)."""
+    for row in columns.tolist():
+        holding = sorted(label for label, p in zip(labels, row) if p >= 0.5)
+        if certain:
+            yield (
+                {"labels": holding, "probabilities": dict(zip(labels, row))},
+                min(max(p, 1 - p) for p in row),
+            )
+        else:
+            yield {"labels": holding}, None

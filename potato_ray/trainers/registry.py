@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Iterable, Sequence
+from typing import Any, Iterable, Mapping, Sequence
 
 from potato_ray.trainers.base import Requirement, Trainer, TrainerError
 from potato_ray.trainers.installing import into_this_python, lacking
@@ -27,7 +27,11 @@ from potato_ray.trainers.model_files import CARD, read_card
 
 ENTRY_POINT_GROUP = "potato_ray.trainers"
 
-BUILT_IN = {"sklearn-text": "potato_ray.trainers.sklearn_text:SklearnText"}
+BUILT_IN = {
+    "hf-text-classification": "potato_ray.trainers.hf_text:HfTextClassification",
+    "setfit": "potato_ray.trainers.setfit_text:SetFitText",
+    "sklearn-text": "potato_ray.trainers.sklearn_text:SklearnText",
+}
 """Trainer → its class, as `module:Class`."""
 
 _CLASS_PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
@@ -151,7 +155,8 @@ def load_trainer(artifacts: Path, device: str = "cpu") -> Trainer:
     Only trainers of `trainer_names()` count: a file never decides what is imported. Raises
     TrainerError when there is no model, no such trainer, or the files cannot be used.
     """
-    name = str(read_card(artifacts).get("trainer", ""))
+    card = read_card(artifacts)
+    name = str(card.get("trainer", ""))
     trainer = offered_trainer(name)
     if trainer is None:
         raise TrainerError(
@@ -159,7 +164,8 @@ def load_trainer(artifacts: Path, device: str = "cpu") -> Trainer:
             f"{CARD} names the trainer '{name}', which is not known here.",
             f"The trainers here are {', '.join(trainer_names())}.",
         )
-    require_packages(trainer)
+    params = card.get("params")
+    require_packages(trainer, params=params if isinstance(params, dict) else None)
     return trainer.load(artifacts, device)
 
 
@@ -174,9 +180,10 @@ def learns(trainer: type[Trainer], kind: str | None, annotation_type: str) -> bo
     return kind in trainer.kinds and (types is None or annotation_type in types)
 
 
-def missing_packages(trainer: type[Trainer]) -> list[Requirement]:
-    """The packages of `trainer` that this interpreter does not have; imports none of them."""
-    return [need for need in trainer.requires if not _is_installed(need.module)]
+def missing_packages(trainer: type[Trainer], params: Mapping[str, Any] | None = None) -> list[Requirement]:
+    """The packages of `trainer` (with `params`, complete ones) that this interpreter lacks; imports none."""
+    more = trainer.also_requires(params) if params is not None else ()
+    return [need for need in (*trainer.requires, *more) if not _is_installed(need.module)]
 
 
 def availability(trainer: type[Trainer]) -> tuple[bool, str, str]:
@@ -188,18 +195,19 @@ def availability(trainer: type[Trainer]) -> tuple[bool, str, str]:
     return False, reason, into_this_python(trainer.install_hint)
 
 
-def require_packages(trainer: type[Trainer], host: str = "") -> None:
+def require_packages(trainer: type[Trainer], host: str = "", params: Mapping[str, Any] | None = None) -> None:
     """Raise TrainerError (missing_dependency) where this interpreter, on `host`, lacks packages of `trainer`.
 
-    Its next step is the line that installs them.
+    `params`: with those parameters, complete ones. Its next step is the line that installs them.
     """
-    missing = missing_packages(trainer)
+    missing = missing_packages(trainer, params)
     if missing:
+        more = [need.package for need in missing if need not in trainer.requires]
         reason = lacking((need.package for need in missing), host=host)
         raise TrainerError(
             "missing_dependency",
             f"Trainer '{trainer.name}' could not be imported: {reason}",
-            into_this_python(trainer.install_hint),
+            into_this_python(" ".join([trainer.install_hint, *more])),
         )
 
 

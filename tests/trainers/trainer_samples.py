@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from potato_ray.trainers.base import Prediction, Reporter, SchemeSpec
-from potato_ray.trainers.sklearn_text import SklearnText
+from potato_ray.trainers.base import FitContext, Prediction, Reporter, SchemeSpec, Trainer
+from potato_ray.trainers.params import complete
 
 PROJECTS = Path(__file__).parents[1] / "projects"
 
@@ -45,16 +45,24 @@ class Recorder(Reporter):
     def __init__(self) -> None:
         self.phases: list[str] = []
         self.lines: list[tuple[str, str]] = []
+        self.curves: dict[str, list[tuple[int | None, float]]] = {}
+        self.progressed: list[tuple[float, float, float | None]] = []
 
     def status(self, phase: str, step: str = "") -> None:
         self.phases.append(phase)
 
-    def progress(self, current: float, total: float, eta_s: float | None = None) -> None: ...
+    def progress(self, current: float, total: float, eta_s: float | None = None) -> None:
+        self.progressed.append((current, total, eta_s))
 
-    def metric(self, name: str, value: float, step: int | None = None) -> None: ...
+    def metric(self, name: str, value: float, step: int | None = None) -> None:
+        self.curves.setdefault(name, []).append((step, value))
 
     def log(self, message: str, level: str = "info") -> None:
         self.lines.append((level, message))
+
+    @property
+    def said(self) -> str:
+        return "\n".join(message for _, message in self.lines)
 
     @property
     def warnings(self) -> list[str]:
@@ -65,7 +73,7 @@ class Recorder(Reporter):
 class Fitted:
     """A fitted trainer with what it left behind."""
 
-    trainer: SklearnText
+    trainer: Trainer
     metrics: dict[str, float]
     artifacts: Path
     recorder: Recorder = field(default_factory=Recorder)
@@ -75,6 +83,32 @@ class Fitted:
 
     def json(self, name: str) -> dict[str, Any]:
         return dict(json.loads((self.artifacts / name).read_text("utf-8")))
+
+
+def fit_in(
+    folder: Path,
+    kind: type[Trainer],
+    scheme: str | SchemeSpec,
+    splits: Mapping[str, Sequence[Mapping[str, Any]]],
+    params: Mapping[str, Any],
+    seed: int = 0,
+    recorder: Recorder | None = None,
+) -> Fitted:
+    """Fit a trainer as a worker does, its model below `folder`."""
+    trainer, recorder = kind(), recorder or Recorder()
+    context = FitContext(
+        scheme=SCHEMES[scheme] if isinstance(scheme, str) else scheme,
+        params=complete(kind, params),
+        rows=lambda split: (dict(row) for row in splits.get(split, ())),
+        n_rows={split: len(rows) for split, rows in splits.items()},
+        artifacts=folder / "artifacts",
+        media=folder / "media",
+        seed=seed,
+        device="cpu",
+        reporter=recorder,
+        bundle_digest="d1ge57",
+    )
+    return Fitted(trainer, trainer.fit(context), context.artifacts, recorder)
 
 
 def rows_of(texts: Sequence[str], targets: Sequence[Any] | None = None) -> list[dict[str, Any]]:

@@ -1,0 +1,174 @@
+"""LoRA and QLoRA by peft and bitsandbytes: what is asked for, and whether it can be had before a model loads.
+
+LoRA (Hu et al. 2021) trains two thin matrices beside each linear layer and leaves the model itself as it is;
+QLoRA (Dettmers et al. 2023) keeps that model in 4 bit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Mapping
+
+from potato_ray.trainers.base import Param, TrainerError
+from potato_ray.trainers.quiet import quiet
+
+NONE, FOUR_BIT, EIGHT_BIT = "none", "4bit", "8bit"
+QUANTIZE = (NONE, FOUR_BIT, EIGHT_BIT)
+ALL_LINEAR = "all-linear"
+"""peft's word for every linear layer but the last, whatever the architecture calls them."""
+
+LORA = Param(
+    "lora",
+    "bool_or_mapping",
+    False,
+    "Train thin matrices beside the layers (LoRA) and leave the model as it is: less memory, a small file.",
+    members=(
+        Param("r", "int", 16, "How many columns the matrices have.", minimum=1, maximum=4096),
+        Param("alpha", "int", 32, "What they add is scaled by alpha / r.", minimum=1, maximum=65536),
+        Param("dropout", "float", 0.05, "The share of inputs left out at random.", minimum=0.0, maximum=0.9),
+        Param(
+            "targets",
+            "names",
+            None,
+            "The layers, by the ends of their names. Left out: all linear ones but the last.",
+            optional=True,
+        ),
+        Param(
+            "quantize",
+            "choice",
+            NONE,
+            "Keep the model itself in 4 or 8 bits (QLoRA); needs CUDA and bitsandbytes.",
+            choices=QUANTIZE,
+        ),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Lora:
+    """`targets` are the names of layers; None: all linear ones."""
+
+    r: int
+    alpha: int
+    dropout: float
+    targets: tuple[str, ...] | None
+    quantize: str
+
+    @classmethod
+    def of(cls, value: Any) -> Lora | None:
+        """By a completed value of LORA; None for false."""
+        if not isinstance(value, Mapping):
+            return None
+        targets = value["targets"]
+        return cls(
+            int(value["r"]),
+            int(value["alpha"]),
+            float(value["dropout"]),
+            tuple(targets) if targets else None,
+            str(value["quantize"]),
+        )
+
+    def onto(self, model: Any, checkpointing: bool) -> Any:
+        """The model with the matrices; they and the last layer are what is trained. Raises TrainerError."""
+        import peft
+
+        try:
+            with quiet():
+                if self.quantize != NONE:
+                    model = peft.prepare_model_for_kbit_training(
+                        model, use_gradient_checkpointing=checkpointing
+                    )
+                return peft.get_peft_model(model, self.config())
+        except ValueError as failure:
+            which = ", ".join(self.targets or (ALL_LINEAR,))
+            raise TrainerError(
+                "validation_failed",
+                f"LoRA finds no layers {which} in this model: {str(failure).splitlines()[0]}",
+                "Name layers that it has in lora.targets, or leave targets out.",
+            ) from failure
+
+    def config(self) -> Any:
+        """As peft takes it, for a classifier of sequences; its last layer is trained whole."""
+        import peft
+
+        return peft.LoraConfig(
+            task_type=peft.TaskType.SEQ_CLS,
+            r=self.r,
+            lora_alpha=self.alpha,
+            lora_dropout=self.dropout,
+            target_modules=ALL_LINEAR if self.targets is None else list(self.targets),
+        )
+
+
+def with_adapter(model: Any, folder: Path) -> Any:
+    """A base model with the adapter that a folder holds. Raises TrainerError (validation_failed)."""
+    import peft
+
+    try:
+        with quiet():
+            return peft.PeftModel.from_pretrained(model, str(folder))
+    except Exception as failure:  # torn files and unlike bases: each of its libraries has its own kind
+        raise TrainerError(
+            "validation_failed",
+            f"The adapter in {folder} cannot be put beside its base model: {str(failure).splitlines()[0]}",
+            "Copy the run's artifacts again, or train again.",
+        ) from failure
+
+
+def quantization(how: str) -> Any:
+    """The quantization_config that a base model is loaded by; None for none."""
+    if how == NONE:
+        return None
+    import torch
+    import transformers
+
+    if how == EIGHT_BIT:
+        return transformers.BitsAndBytesConfig(load_in_8bit=True)
+    return transformers.BitsAndBytesConfig(
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_use_double_quant=True,
+        bnb_4bit_compute_dtype=torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16,
+    )
+
+
+def check_quantization(how: str, device: str) -> None:
+    """Quantise a few numbers on the GPU, before a model is loaded for nothing.
+
+    Raises TrainerError: unfitting_device, missing_dependency.
+    """
+    if how == NONE:
+        return
+    if not device.startswith("cuda"):
+        raise TrainerError(
+            "unfitting_device",
+            f"quantize: {how} needs a CUDA GPU, and this run has {device}.",
+            "Choose a backend with a GPU, or leave quantize out.",
+        )
+    import torch
+
+    try:
+        import bitsandbytes
+        from bitsandbytes import functional
+
+        numbers = torch.ones(64, device=device)
+        if how == FOUR_BIT:
+            functional.quantize_4bit(numbers, quant_type="nf4")
+        else:
+            functional.quantize_blockwise(numbers)
+        torch.cuda.synchronize(device)
+    except ImportError as missing:
+        raise TrainerError(
+            "missing_dependency",
+            f"quantize: {how} needs bitsandbytes: {missing}",
+            "Install bitsandbytes in the worker's Python.",
+        ) from missing
+    except Exception as failure:  # what its CUDA libraries raise is of many kinds
+        version = getattr(bitsandbytes, "__version__", "?")
+        raise TrainerError(
+            "unfitting_device",
+            f"bitsandbytes {version} cannot quantise on this GPU with torch {torch.__version__} for CUDA "
+            f"{torch.version.cuda}: {failure}",
+            "Install a bitsandbytes built for that CUDA, or leave quantize out.",
+        ) from failure

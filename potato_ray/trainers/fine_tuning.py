@@ -1,0 +1,268 @@
+"""Training a transformer by transformers' own Trainer: batches by length, the best epoch on val, and a watch.
+
+Only what the versions from 4.41 to 5 have in common is used, and named here alone where they differ.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Callable, Mapping
+
+from potato_ray.trainers import epoch_choice, partial_model
+from potato_ray.trainers.base import Reporter, TrainerError
+from potato_ray.trainers.hf_model import TextClassifier, collator
+from potato_ray.trainers.quiet import quiet
+from potato_ray.trainers.token_data import TokenItems
+
+CHECKPOINTS = "checkpoints"
+CURVE_POINTS = 50
+"""So many points at most in the curve of the train loss."""
+FEWEST_EPOCHS, MOST_EPOCHS, USUAL_STEPS = 4, 40, 250
+"""How long to train when nobody says: a handful of texts gets many epochs, for it is steps that teach
+(Mosbach et al. 2021, "On the Stability of Fine-tuning BERT")."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How to train. `patience` in epochs without a better one, 0 for none; `half` as in TextClassifier."""
+
+    epochs: int
+    batch_size: int
+    gradient_accumulation: int
+    learning_rate: float
+    warmup: float
+    weight_decay: float
+    patience: int
+    seed: int
+    device: str
+    half: str = ""
+    checkpointing: bool = False
+
+    def steps(self, n_train: int) -> int:
+        """Of the optimizer, in all."""
+        batches = math.ceil(n_train / self.batch_size)
+        return self.epochs * max(1, math.ceil(batches / self.gradient_accumulation))
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """`best_epoch` is that of the model kept, of `epochs` that were trained; `score` None without val."""
+
+    best_epoch: float
+    epochs: float
+    train_loss: float
+    seconds: float
+    score: float | None
+
+
+def usual_epochs(n_train: int, batch_size: int) -> int:
+    """As many as USUAL_STEPS take, within bounds."""
+    per_epoch = max(1, math.ceil(n_train / batch_size))
+    return max(FEWEST_EPOCHS, min(MOST_EPOCHS, math.ceil(USUAL_STEPS / per_epoch)))
+
+
+def fine_tune(
+    classifier: TextClassifier,
+    train: TokenItems,
+    val: TokenItems | None,
+    plan: Plan,
+    folder: Path,
+    reporter: Reporter,
+    weights: Any = None,
+) -> Tuned:
+    """Train the classifier's model in place; with `val` it ends up as after its best epoch.
+
+    Checkpoints lie below `folder`/checkpoints meanwhile; a training that is stopped leaves the best one, or
+    else the model as it is then, as `folder`/partial. Raises TrainerError (fit_failed) when the loss is no
+    number any more.
+    """
+    with quiet():
+        learner = _learner(classifier, train, val, plan, folder, reporter, weights)
+        began = time.monotonic()
+        try:
+            done = learner.train()
+        except BaseException as end:
+            stopped = not isinstance(end, Exception)
+            partial_model.keep(folder, folder / CHECKPOINTS, learner, as_it_is=stopped)
+            raise
+        partial_model.remove(folder / CHECKPOINTS)
+    state = learner.state
+    epochs = float(state.epoch or plan.epochs)
+    return Tuned(
+        best_epoch=_epoch_of(state) if state.best_model_checkpoint else epochs,
+        epochs=epochs,
+        train_loss=float(done.training_loss),
+        seconds=time.monotonic() - began,
+        score=None if state.best_metric is None else float(state.best_metric),
+    )
+
+
+def _learner(
+    classifier: TextClassifier,
+    train: TokenItems,
+    val: TokenItems | None,
+    plan: Plan,
+    folder: Path,
+    reporter: Reporter,
+    weights: Any,
+) -> Any:
+    import transformers
+
+    arguments = transformers.TrainingArguments(**_arguments(plan, len(train), val is not None, folder))
+    _settle_device(arguments, plan.device)
+    callbacks = [_watch(plan, reporter)]
+    if plan.patience and val is not None:
+        callbacks.append(transformers.EarlyStoppingCallback(plan.patience))
+    learner = _learner_class(classifier, weights, plan)(
+        model=classifier.model,
+        args=arguments,
+        train_dataset=train,
+        eval_dataset=val,
+        data_collator=collator(classifier.tokenizer, plan.device.partition(":")[0]),
+        compute_metrics=_scores(classifier) if val is not None else None,
+        callbacks=callbacks,
+    )
+    # Our loss is a batch's mean; without this, models that average by themselves over an accumulated batch
+    # would be taught by the sum.
+    learner.model_accepts_loss_kwargs = False
+    learner.remove_callback(transformers.PrinterCallback)
+    return learner
+
+
+def _arguments(plan: Plan, n_train: int, has_val: bool, folder: Path) -> dict[str, Any]:
+    import transformers
+
+    steps = plan.steps(n_train)
+    arguments = {
+        "output_dir": str(folder / CHECKPOINTS),
+        "num_train_epochs": plan.epochs,
+        "per_device_train_batch_size": plan.batch_size,
+        "per_device_eval_batch_size": plan.batch_size * 2,
+        "gradient_accumulation_steps": plan.gradient_accumulation,
+        "learning_rate": plan.learning_rate,
+        "warmup_steps": round(plan.warmup * steps),
+        "weight_decay": plan.weight_decay,
+        "logging_steps": max(1, steps // CURVE_POINTS),
+        "logging_nan_inf_filter": False,
+        "eval_strategy": "epoch" if has_val else "no",
+        "save_strategy": "epoch" if has_val else "no",
+        "save_total_limit": 1,
+        "save_only_model": True,
+        "load_best_model_at_end": has_val,
+        "metric_for_best_model": "worth" if has_val else None,
+        "greater_is_better": True,
+        "seed": plan.seed,
+        "data_seed": plan.seed,
+        "bf16": plan.half == "bf16",
+        "fp16": plan.half == "fp16",
+        "use_cpu": plan.device == "cpu",
+        "dataloader_pin_memory": plan.device.startswith("cuda"),
+        "remove_unused_columns": False,
+        "label_names": ["labels"],
+        "disable_tqdm": True,
+        "report_to": "none",
+    }
+    known = {each.name for each in fields(transformers.TrainingArguments)}
+    if "train_sampling_strategy" in known:  # since 5.0
+        arguments["train_sampling_strategy"] = "group_by_length"
+    else:
+        arguments["group_by_length"] = True
+    if plan.checkpointing:
+        new = "activation_checkpointing" in known  # since 5.20
+        arguments["activation_checkpointing" if new else "gradient_checkpointing"] = True
+        arguments["gradient_checkpointing_kwargs"] = {"use_reentrant": False}
+    return {name: value for name, value in arguments.items() if name in known}
+
+
+def _settle_device(arguments: Any, device: str) -> None:
+    """Every visible card is used for plain "cuda"; for "cuda:1" it is that one alone."""
+    if not device.startswith("cuda:"):
+        return
+    import torch
+
+    arguments._n_gpu = min(1, arguments.n_gpu)
+    torch.cuda.set_device(device)
+
+
+def _learner_class(classifier: TextClassifier, weights: Any, plan: Plan) -> Any:
+    import torch
+    import transformers
+
+    class Learner(transformers.Trainer):  # type: ignore[misc]
+        """With our loss, which is looked at in each step."""
+
+        def compute_loss(self, model: Any, inputs: Any, return_outputs: bool = False, **_: Any) -> Any:
+            targets = inputs.pop("labels")
+            outputs = model(**inputs)
+            of_answers = None
+            if weights is not None:
+                of_answers = torch.as_tensor(weights, device=outputs.logits.device)
+            loss = classifier.objective.loss(outputs.logits, targets, of_answers)
+            if model.training and not torch.isfinite(loss):
+                raise _diverged(float(loss.detach()), self.state.global_step + 1, plan)
+            return (loss, outputs) if return_outputs else loss
+
+    return Learner
+
+
+def _scores(classifier: TextClassifier) -> Callable[[Any], Mapping[str, float]]:
+    def scores(said: Any) -> Mapping[str, float]:
+        # By the targets that come with the outputs: the rows of val, too, are put together by length.
+        coded = classifier.objective.coded(said.label_ids)
+        name, value = epoch_choice.metric(classifier.objective, said.predictions, coded)
+        worth = epoch_choice.worth(classifier.objective, said.predictions, coded)
+        return {name: value, "worth": worth}
+
+    return scores
+
+
+def _watch(plan: Plan, reporter: Reporter) -> Any:
+    import transformers
+
+    curves = {"eval_loss": "val_loss", **{f"eval_{name}": f"val_{name}" for name in epoch_choice.METRICS}}
+
+    class Watch(transformers.TrainerCallback):  # type: ignore[misc]
+        """Says how far it is and how it goes."""
+
+        began = 0.0
+
+        def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            self.began = time.monotonic()
+
+        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            took = time.monotonic() - self.began
+            left = (state.max_steps - state.global_step) * took / max(1, state.global_step)
+            reporter.progress(state.global_step, state.max_steps, left)
+
+        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
+            loss = (logs or {}).get("loss")
+            if loss is not None and math.isfinite(float(loss)):
+                reporter.metric("train_loss", float(loss), state.global_step)
+
+        def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **_: Any) -> None:
+            for theirs, ours in curves.items():
+                value = (metrics or {}).get(theirs)
+                if value is not None and math.isfinite(float(value)):
+                    reporter.metric(ours, float(value), state.global_step)
+            reporter.status("fitting", f"epoch {round(state.epoch)} of {plan.epochs} done")
+
+    return Watch()
+
+
+def _diverged(loss: float, step: int, plan: Plan) -> TrainerError:
+    how = ", and set precision to fp32" if plan.half == "fp16" else ""
+    return TrainerError(
+        "fit_failed",
+        f"The loss became {loss} at step {step}, with a learning rate of {plan.learning_rate:g}.",
+        f"Lower learning_rate, to {plan.learning_rate / 10:g} for a start{how}.",
+    )
+
+
+def _epoch_of(state: Any) -> float:
+    """The epoch after which the best checkpoint was written, by the number of its step."""
+    step = partial_model.step_of(Path(state.best_model_checkpoint))
+    at = [entry["epoch"] for entry in state.log_history if entry.get("step") == step and "epoch" in entry]
+    return float(at[-1]) if at else 0.0

@@ -1,0 +1,220 @@
+"""One fit of hf-text-classification: from rows to a model that is saved with its card."""
+
+from __future__ import annotations
+
+import platform
+from datetime import datetime, timezone
+from importlib import metadata
+from typing import Any
+
+from potato_ray.trainers import adapters, epoch_choice, fine_tuning, kinds, memory_estimate, model_files
+from potato_ray.trainers.base import FitContext
+from potato_ray.trainers.features import Texts
+from potato_ray.trainers.hf_model import TextClassifier, load_model, load_tokenizer, precision
+from potato_ray.trainers.pretrained import Source
+from potato_ray.trainers.quiet import quiet
+from potato_ray.trainers.temperature import Temperature, choose
+from potato_ray.trainers.text_objective import Objective
+from potato_ray.trainers.token_data import TokenItems, encode, most_tokens, usual_length
+from potato_ray.trainers.train_rows import TrainRows, texts_of
+from potato_ray.trainers.value_range import value_range
+
+FULL_RATE, LORA_RATE = 5e-5, 5e-4
+MODEL, ADAPTER = "model", "adapter"
+"""Folders below the artifacts: the whole model, or what LoRA has trained."""
+_PACKAGES = ("torch", "transformers", "peft", "accelerate", "bitsandbytes")
+
+
+class HfFit:
+    """`run` gives the classifier and the training metrics. Raises TrainerError."""
+
+    def __init__(self, context: FitContext, source: Source, rows: TrainRows) -> None:
+        self.context = context
+        self.params = context.params
+        self.reporter = context.reporter
+        self.source = source
+        self.rows = rows
+        self.lora = adapters.Lora.of(context.params["lora"])
+        self.objective = _objective(context, rows)
+
+    def run(self) -> tuple[TextClassifier, dict[str, float]]:
+        import transformers
+
+        transformers.set_seed(self.context.seed)
+        classifier = self._classifier()
+        train = TokenItems(
+            encode(classifier.tokenizer, self.rows.texts, classifier.max_length),
+            self.objective.targets(self.rows.targets),
+        )
+        texts, coded = self._val_rows()
+        plan = self._plan(len(train))
+        self._tell(classifier, train, plan)
+        val = self._val(classifier, texts, coded)
+        weights = self.objective.weights(self.rows.targets, str(self.params["class_weights"]))
+        tuned = fine_tuning.fine_tune(
+            classifier, train, val, plan, self.context.artifacts, self.reporter, weights
+        )
+        memory_estimate.tell_peak(self.reporter, self.context.device)
+        decided = self._temperature(classifier, texts, coded)
+        classifier.temperature = decided.value
+        self._save(classifier, tuned, decided)
+        return classifier, {
+            "n_train": float(len(train)),
+            "n_val_chosen_on": float(len(texts) if val is not None else 0),
+            "train_loss": tuned.train_loss,
+            "train_epochs": tuned.epochs,
+            "train_best_epoch": tuned.best_epoch,
+            "train_examples_per_s": len(train) * tuned.epochs / max(tuned.seconds, 1e-9),
+        }
+
+    def _classifier(self) -> TextClassifier:
+        self.reporter.status("fitting", f"loading {self.source.name}")
+        quantize = self.lora.quantize if self.lora else adapters.NONE
+        model = load_model(self.source.folder, self.objective, quantize)
+        tokenizer = load_tokenizer(self.source.folder, model)
+        most = most_tokens(tokenizer, model.config)
+        if self.lora is not None:
+            model = self.lora.onto(model, bool(self.params["gradient_checkpointing"]))
+        if quantize == adapters.NONE:
+            # As the Hub has some models, in 16 bits, a step of learning would be rounded away.
+            model.float().to(self.context.device)
+        return TextClassifier(
+            model=model,
+            tokenizer=tokenizer,
+            objective=self.objective,
+            paired=self.rows.paired,
+            max_length=min(self.params["max_length"] or usual_length(tokenizer, self.rows.texts, most), most),
+            batch_size=int(self.params["batch_size"]),
+            half=precision(str(self.params["precision"]), self.context.device),
+        )
+
+    def _plan(self, n_train: int) -> fine_tuning.Plan:
+        params, batch_size = self.params, int(self.params["batch_size"])
+        return fine_tuning.Plan(
+            epochs=int(params["epochs"] or fine_tuning.usual_epochs(n_train, batch_size)),
+            batch_size=batch_size,
+            gradient_accumulation=int(params["gradient_accumulation"]),
+            learning_rate=float(params["learning_rate"] or (LORA_RATE if self.lora else FULL_RATE)),
+            warmup=float(params["warmup"]),
+            weight_decay=float(params["weight_decay"]),
+            patience=int(params["early_stopping"]),
+            seed=self.context.seed,
+            device=self.context.device,
+            half=precision(str(params["precision"]), self.context.device),
+            checkpointing=bool(params["gradient_checkpointing"]),
+        )
+
+    def _tell(self, classifier: TextClassifier, train: TokenItems, plan: fine_tuning.Plan) -> None:
+        needed = memory_estimate.estimate(
+            classifier.model,
+            batch=plan.batch_size,
+            length=max(train.lengths),
+            half=bool(plan.half),
+            checkpointing=plan.checkpointing,
+            on_cuda=plan.device.startswith("cuda"),
+        )
+        memory_estimate.tell_estimate(self.reporter, needed, plan.device)
+        what = "LoRA beside" if self.lora else "fine-tuning"
+        self.reporter.log(
+            f"{what} {self.source.name}: {len(train)} texts of at most {classifier.max_length} tokens, "
+            f"{plan.epochs} epochs at most, {plan.steps(len(train))} steps, learning rate "
+            f"{plan.learning_rate:g}, {plan.half or 'fp32'}."
+        )
+        self.reporter.status("fitting", f"{what} {self.source.name} on {len(train)} texts")
+
+    def _val_rows(self) -> tuple[list[Any], Any]:
+        """(texts, coded targets) of the val rows whose labels the train rows have."""
+        import numpy as np
+
+        texts, coded = [], []
+        for row in self.context.rows("val"):
+            target = row.get("targets", {}).get(self.context.scheme.name)
+            code = None if target is None else _coded(self.objective, target)
+            if code is not None:
+                texts.append(texts_of(row, self.rows.paired))
+                coded.append(code)
+        return texts, np.asarray(coded)
+
+    def _val(self, classifier: TextClassifier, texts: Texts, coded: Any) -> TokenItems | None:
+        if len(texts) < epoch_choice.MIN_ROWS:
+            self.reporter.log(
+                f"{len(texts)} val items; {epoch_choice.MIN_ROWS} are needed to choose the best epoch by, so "
+                "the last one is kept."
+            )
+            return None
+        tokens = encode(classifier.tokenizer, texts, classifier.max_length)
+        return TokenItems(tokens, self.objective.targets(coded))
+
+    def _temperature(self, classifier: TextClassifier, texts: Texts, coded: Any) -> Temperature:
+        if not self.params["calibrate"]:
+            return Temperature(1.0, "calibrate is false")
+        if not texts:
+            return Temperature(1.0, "there are no val items")
+        self.reporter.status("calibrating", "comparing probabilities on val")
+        chosen = choose(self.objective, classifier.outputs(texts), coded, self.context.seed)
+        verb = "not calibrated" if chosen.value == 1.0 else f"calibrated (temperature {chosen.value:.2f})"
+        self.reporter.log(f"Probabilities {verb}: {chosen.reason}.")
+        return chosen
+
+    def _save(self, classifier: TextClassifier, tuned: fine_tuning.Tuned, decided: Temperature) -> None:
+        self.reporter.status("saving", "saving the model")
+        artifacts, scheme = self.context.artifacts, self.context.scheme
+        folder = artifacts / (ADAPTER if self.lora else MODEL)
+        with quiet():
+            classifier.model.save_pretrained(str(folder))
+            classifier.tokenizer.save_pretrained(str(folder))
+        model_files.write_json(artifacts / model_files.CALIBRATION, decided.as_json())
+        card = {
+            "trainer": "hf-text-classification",
+            "scheme": scheme.name,
+            "annotation_type": scheme.annotation_type,
+            "kind": scheme.kind,
+            "base_model": self.source.as_json(),
+            "lora": self.lora is not None,
+            "quantize": self.lora.quantize if self.lora else adapters.NONE,
+            "objective": classifier.objective.as_json(),
+            "paired": classifier.paired,
+            "max_length": classifier.max_length,
+            "batch_size": classifier.batch_size,
+            "temperature": classifier.temperature,
+            "calibration": decided.as_json(),
+            "best_epoch": tuned.best_epoch,
+            "label_order": list(classifier.objective.labels),
+            "n_train": len(self.rows.texts),
+            "bundle_digest": self.context.bundle_digest,
+            "seed": self.context.seed,
+            "params": dict(self.params),
+            "versions": _versions(),
+            "created_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        }
+        model_files.write_json(artifacts / model_files.CARD, card)
+
+
+def _objective(context: FitContext, rows: TrainRows) -> Objective:
+    if context.scheme.kind != kinds.CONTINUOUS:
+        return Objective(context.scheme.kind, tuple(rows.labels))
+    low, high = float(rows.targets.min()), float(rows.targets.max())
+    bounds = value_range(context.scheme.options, low, high)
+    spread = float(rows.targets.std()) or 1.0
+    return Objective(context.scheme.kind, (), float(rows.targets.mean()), spread, bounds)
+
+
+def _coded(objective: Objective, target: Any) -> Any:
+    """A target as train_rows codes it; None for a label that no train item has."""
+    if objective.kind == kinds.CONTINUOUS:
+        return float(target)
+    if objective.kind == kinds.MULTILABEL:
+        holding = {str(label) for label in target}
+        return [label in holding for label in objective.labels]
+    label = str(target)
+    return objective.labels.index(label) if label in objective.labels else None
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,141 @@
+"""A transformer with its tokenizer that classifies texts: loading it, and what it says of texts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Callable, Iterator
+
+from potato_ray.trainers import adapters
+from potato_ray.trainers.base import TrainerError
+from potato_ray.trainers.features import Texts
+from potato_ray.trainers.quiet import quiet
+from potato_ray.trainers.text_objective import Objective
+from potato_ray.trainers.token_data import by_length, encode
+
+AUTO, BF16, FP16, FP32 = "auto", "bf16", "fp16", "fp32"
+PRECISIONS = (AUTO, BF16, FP16, FP32)
+
+
+@dataclass
+class TextClassifier:
+    """`half` is bf16, fp16, or "" for single precision; `paired`: items have two texts."""
+
+    model: Any
+    tokenizer: Any
+    objective: Objective
+    paired: bool
+    max_length: int
+    batch_size: int
+    half: str
+    temperature: float = 1.0
+
+    def outputs(self, texts: Texts, told: Callable[[int], None] = lambda n_done: None) -> Any:
+        """n × outputs, float32, in the order of the texts; `told` gets how many are done."""
+        import numpy as np
+        import torch
+
+        tokens = encode(self.tokenizer, texts, self.max_length)
+        device = next(self.model.parameters()).device
+        pad = collator(self.tokenizer, device.type)
+        found = np.empty((len(tokens), self.objective.n_outputs), dtype=np.float32)
+        n_done = 0
+        self.model.eval()
+        with torch.inference_mode(), computed_in(self.half, device.type):
+            for numbers in by_length([len(item["input_ids"]) for item in tokens], self.batch_size * 2):
+                batch = pad([dict(tokens[number]) for number in numbers])
+                said = self.model(**{name: value.to(device) for name, value in batch.items()})
+                found[numbers] = said.logits.float().cpu().numpy()
+                n_done += len(numbers)
+                told(n_done)
+        return found
+
+    def answers(self, texts: Texts) -> Iterator[tuple[dict[str, Any], float | None]]:
+        """(payload, confidence) of each text, in order."""
+        return self.objective.answers(self.outputs(texts), self.temperature)
+
+
+def load_model(folder: Path, objective: Objective, quantize: str) -> Any:
+    """A model with an output for each of the objective's; its last layer is new where the folder has none.
+
+    Raises TrainerError (validation_failed) for a folder that transformers cannot read.
+    """
+    import transformers
+
+    names = objective.names()
+    try:
+        with quiet():
+            model = transformers.AutoModelForSequenceClassification.from_pretrained(
+                str(folder),
+                num_labels=objective.n_outputs,
+                id2label=dict(enumerate(names)),
+                label2id={name: number for number, name in enumerate(names)},
+                problem_type=objective.problem_type,
+                quantization_config=adapters.quantization(quantize),
+                use_safetensors=True,
+                trust_remote_code=False,
+                ignore_mismatched_sizes=True,
+            )
+    except Exception as failure:  # torn weights, unknown architectures: each library has its own kind
+        if _is_memory(failure):
+            raise
+        raise _unreadable(folder, failure) from failure
+    return model
+
+
+def load_tokenizer(folder: Path, model: Any) -> Any:
+    """The tokenizer of a model, which learns from it what it pads with."""
+    import transformers
+
+    try:
+        with quiet():
+            tokenizer = transformers.AutoTokenizer.from_pretrained(str(folder), trust_remote_code=False)
+    except Exception as failure:
+        raise _unreadable(folder, failure) from failure
+    if tokenizer.pad_token is None:  # models that were made to go on writing have none
+        tokenizer.pad_token = tokenizer.eos_token
+    if model.config.pad_token_id is None:
+        model.config.pad_token_id = tokenizer.pad_token_id
+    return tokenizer
+
+
+def collator(tokenizer: Any, device_type: str) -> Any:
+    """What makes a batch of items, padded to the longest; tensor cores like multiples of eight."""
+    import transformers
+
+    return transformers.DataCollatorWithPadding(
+        tokenizer, pad_to_multiple_of=8 if device_type == "cuda" else None
+    )
+
+
+def precision(wanted: str, device: str) -> str:
+    """bf16, fp16, or "" for single precision, which everything but CUDA computes in."""
+    if wanted == FP32 or not device.startswith("cuda"):
+        return ""
+    import torch
+
+    if wanted == AUTO:
+        return BF16 if torch.cuda.is_bf16_supported() else ""
+    return wanted
+
+
+def computed_in(half: str, device_type: str) -> Any:
+    """A context in which torch computes so."""
+    import torch
+
+    return torch.autocast(device_type, torch.float16 if half == FP16 else torch.bfloat16, enabled=bool(half))
+
+
+def _is_memory(failure: Exception) -> bool:
+    text = str(failure)
+    return isinstance(failure, MemoryError) or "out of memory" in text or "can't allocate memory" in text
+
+
+def _unreadable(folder: Path, failure: Exception) -> TrainerError:
+    why = (str(failure).strip().splitlines() or [""])[0][:300]
+    return TrainerError(
+        "validation_failed",
+        f"The model in {folder} cannot be used to classify texts: {type(failure).__name__}: {why}",
+        "Copy the folder again if it is damaged, or choose a model that transformers can classify sequences "
+        "with.",
+    )

@@ -1,0 +1,60 @@
+"""What stays of a training that was stopped: the best checkpoint so far, or the model as it was then.
+
+It is kept for people to look at; a run that was stopped has no score, and its model is never published.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from potato_ray.trainers import model_files
+
+PARTIAL = "partial"
+NOTE = "partial.json"
+_LAST_WRITTEN = "trainer_state.json"
+"""A checkpoint without it is not whole."""
+
+
+def keep(artifacts: Path, checkpoints: Path, learner: Any, as_it_is: bool) -> None:
+    """Leave `artifacts`/partial and a note in it, and remove the other checkpoints.
+
+    `learner` is transformers' Trainer. Without a whole checkpoint the model itself is saved, if `as_it_is`
+    and it has made a step at least.
+    """
+    state = learner.state
+    best = _best(checkpoints, state.best_model_checkpoint)
+    target = artifacts / PARTIAL
+    if best is not None:
+        remove(target)
+        best.rename(target)
+        _note(target, step_of(best), state, chosen_on_val=True)
+    elif as_it_is and state.global_step > 0:
+        remove(target)
+        learner.model.save_pretrained(str(target))
+        _note(target, state.global_step, state, chosen_on_val=False)
+    remove(checkpoints)
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder, if it is there."""
+    shutil.rmtree(str(folder), ignore_errors=True)
+
+
+def step_of(checkpoint: Path) -> int:
+    """The step after which transformers wrote a checkpoint: checkpoint-40 is of step 40."""
+    return int(checkpoint.name.rpartition("-")[2])
+
+
+def _best(checkpoints: Path, named: str | None) -> Path | None:
+    whole = [path for path in checkpoints.glob("checkpoint-*") if (path / _LAST_WRITTEN).is_file()]
+    for path in whole:
+        if named is not None and path.name == Path(named).name:
+            return path
+    return max(whole, key=step_of, default=None)
+
+
+def _note(folder: Path, step: int, state: Any, chosen_on_val: bool) -> None:
+    body = {"partial": True, "step": step, "of_steps": int(state.max_steps), "chosen_on_val": chosen_on_val}
+    model_files.write_json(folder / NOTE, body)

@@ -1,0 +1,71 @@
+"""What a transformer's outputs mean for each kind of scheme."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from potato_ray.trainers import kinds
+from potato_ray.trainers.text_objective import BALANCED, NONE, Objective
+
+NOMINAL = Objective(kinds.NOMINAL, ("bad", "good", "so-so"))
+ORDINAL = Objective(kinds.ORDINAL, ("1", "2", "3"))
+SETS = Objective(kinds.MULTILABEL, ("price", "service"))
+NUMBERS = Objective(kinds.CONTINUOUS, (), mean=50.0, scale=10.0, bounds=(0.0, 100.0))
+
+
+@pytest.mark.parametrize(("objective", "n"), [(NOMINAL, 3), (ORDINAL, 2), (SETS, 2), (NUMBERS, 1)])
+def test_each_kind_has_its_outputs(objective: Objective, n: int) -> None:
+    assert objective.n_outputs == n
+
+
+def test_the_answer_is_the_most_probable_label_and_its_probability_the_confidence() -> None:
+    [(payload, confidence)] = NOMINAL.answers(np.array([[0.0, 2.0, 1.0]]))
+    assert payload["label"] == "good"
+    assert confidence == payload["probabilities"]["good"]
+    assert sum(payload["probabilities"].values()) == pytest.approx(1.0)
+
+
+def test_steps_of_a_scale_that_contradict_each_other_give_probabilities_all_the_same() -> None:
+    rows = ORDINAL.probabilities(np.array([[-3.0, 3.0], [4.0, -4.0], [9.0, 9.0]]))
+    assert (rows >= 0).all()
+    assert rows.sum(axis=1) == pytest.approx(1.0)
+    assert [payload["label"] for payload, _ in ORDINAL.answers(np.array([[4.0, -4.0], [9.0, 9.0]]))] == [
+        "2",
+        "3",
+    ]
+
+
+def test_a_set_is_what_holds_and_is_as_sure_as_its_least_certain_label() -> None:
+    [(payload, confidence)] = SETS.answers(np.array([[4.0, -1.0]]))
+    assert payload["labels"] == ["price"]
+    assert confidence == pytest.approx(1 - payload["probabilities"]["service"])
+
+
+def test_numbers_come_back_in_the_scheme_s_own_unit_and_within_its_bounds() -> None:
+    answers = [payload["value"] for payload, _ in NUMBERS.answers(np.array([[0.0], [1.0], [9.0]]))]
+    assert answers == [50.0, 60.0, 100.0]
+    assert NUMBERS.targets(np.array([50.0, 60.0])).tolist() == [0.0, 1.0]
+
+
+def test_a_temperature_changes_no_answer() -> None:
+    outputs = np.array([[0.3, 1.0, -2.0]])
+    [(cold, sure)] = NOMINAL.answers(outputs, 0.5)
+    [(warm, unsure)] = NOMINAL.answers(outputs, 5.0)
+    assert cold["label"] == warm["label"]
+    assert sure > unsure
+
+
+def test_rare_labels_weigh_more_when_they_are_to_be_balanced() -> None:
+    coded = np.array([0, 0, 0, 1, 1, 2])
+    assert NOMINAL.weights(coded, NONE) is None
+    assert NOMINAL.weights(coded, BALANCED).tolist() == pytest.approx([2 / 3, 1.0, 2.0])
+    of_no, of_yes = SETS.weights(
+        np.array([[True, False], [True, False], [False, False], [False, True]]), BALANCED
+    )
+    assert (of_no.tolist(), of_yes.tolist()) == (pytest.approx([1.0, 2 / 3]), pytest.approx([1.0, 2.0]))
+
+
+def test_what_is_saved_is_read_again() -> None:
+    for objective in (NOMINAL, ORDINAL, SETS, NUMBERS):
+        assert Objective.from_json(objective.as_json()) == objective
