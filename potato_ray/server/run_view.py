@@ -21,6 +21,7 @@ from potato_ray.server.context import ServerContext
 from potato_ray.server.run_answers import folder_of, hidden, shown_event
 from potato_ray.server.score_view import Comparison, compare, missing_words
 from potato_ray.trainers import registry as trainer_registry
+from potato_ray.trainers.params import complete
 
 LOG_LINES = 200
 FILES_SHOWN = 200
@@ -242,10 +243,12 @@ def _small(path: Path) -> dict[str, Any] | None:
 
 
 def _params(run: Run, job: JobFolder | None) -> Iterator[tuple[str, str, str]]:
-    """(name, value, what set it) of every parameter."""
+    """(name, value, what set it) of every parameter; the value is that of the spec, which is complete."""
     spec = _small(job.spec) if job is not None else None
     params = (spec or {}).get("params")
-    for name, value in {**(params if isinstance(params, dict) else {}), **run.params}.items():
+    trained = params if isinstance(params, dict) else {}
+    untrained = {name: value for name, value in run.params.items() if name not in trained}
+    for name, value in {**trained, **untrained}.items():
         shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         yield name, shown, "this run" if name in run.params else _set_by(run.trainer, name, value)
 
@@ -253,7 +256,7 @@ def _params(run: Run, job: JobFolder | None) -> Iterator[tuple[str, str, str]]:
 def _set_by(trainer: str, name: str, value: Any) -> str:
     """What has set a parameter that the start did not name; told by its value, as a run keeps no more."""
     known = trainer_registry.offered_trainer(trainer)
-    defaults = {param.name: param.default for param in known.params} if known else {}
+    defaults = complete(known) if known else {}
     if name not in defaults:
         return "configuration or default"
     return "default" if value == defaults[name] else "configuration"

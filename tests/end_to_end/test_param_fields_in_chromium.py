@@ -136,6 +136,8 @@ def test_what_is_filled_in_is_added_to_the_mapping_that_is_configured(site) -> N
     assert started(made, page) == {"lora": {"r": 8, "targets": None, "alpha": 64}}
     knob.uncheck()
     assert started(made, page) == {"lora": False}
+    page.get_by_label("Leave lora out").check()
+    assert started(made, page) == {"lora": None}
 
 
 def test_what_is_configured_can_be_left_out_where_that_is_allowed(site) -> None:

@@ -50,7 +50,7 @@ def test_a_field_says_what_holds_when_it_is_left_alone() -> None:
 
 def test_only_what_has_a_value_and_may_be_null_can_be_left_out() -> None:
     shown = fields(learning_rate=0.5)
-    assert [name for name, field in shown.items() if field.can_be_left_out] == ["learning_rate"]
+    assert [name for name, field in shown.items() if field.can_be_left_out] == ["learning_rate", "lora"]
 
 
 def test_members_show_the_configured_mapping_and_else_their_defaults() -> None:

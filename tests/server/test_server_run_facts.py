@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import re
+from html import unescape
 from typing import Any
 
 import pytest
+from many_params import ManyParams
 from run_history import begin, folder_of, move, succeed, wait
 from scored_runs import scored
 
+from potato_ray.registry.runs import NewRun
 from potato_ray.registry.states import State
 from potato_ray.server.wording import when
+from potato_ray.trainers import registry as trainers
+from potato_ray.trainers.params import complete
 
 
 def page(served: Any, where: str) -> str:
@@ -74,6 +79,21 @@ def test_each_parameter_says_what_set_it(serve, name: str, value: Any, expected:
     spec = json.dumps({"v": 1, "params": {name: value}})
     (folder_of(served, run.run_id) / "spec.json").write_text(spec, "utf-8")
     assert setter(page(served, f"/runs/{run.run_id}"), name) == expected
+
+
+def test_a_mapping_is_shown_with_the_defaults_of_what_the_start_left_out(serve, monkeypatch) -> None:
+    monkeypatch.setitem(trainers._registered, ManyParams.name, ManyParams)
+    served = serve()
+    run = wait(served, NewRun(ManyParams.name, ("sentiment",), ("nominal",), {"lora": {"r": 8}}))
+    begin(served, run.run_id)
+    move(served, run.run_id, State.RUNNING, State.ERROR, error="It broke.")
+    folder = folder_of(served, run.run_id)
+    folder.mkdir(parents=True, exist_ok=True)
+    spec = json.dumps({"v": 1, "params": complete(ManyParams, run.params)})
+    (folder / "spec.json").write_text(spec, "utf-8")
+    shown = page(served, f"/runs/{run.run_id}")
+    assert '"r": 8, "alpha": 32, "dropout": 0.05' in unescape(shown)
+    assert (setter(shown, "lora"), setter(shown, "stops")) == ("this run", "default")
 
 
 def test_the_table_tells_runs_of_one_minute_apart_by_the_ends_of_their_ids(serve) -> None:

@@ -11,6 +11,7 @@ LORA = Param(
     "bool_or_mapping",
     False,
     "Train thin matrices beside the layers instead of the model.",
+    optional=True,
     members=(
         Param("r", "int", 16, "The rank of the matrices.", minimum=1, maximum=1024),
         Param("alpha", "int", 32, "How much they count.", minimum=1),

@@ -5,7 +5,7 @@ import { Refused, call, problemOf } from "./api.js";
 import { checkBackend, forgetCheck } from "./check.js";
 import { copyButtons } from "./copying.js";
 import { clearErrors, showError, showFirst } from "./form_errors.js";
-import { readParams } from "./form_values.js";
+import { controlsOf, isLeftOut, readParams } from "./form_values.js";
 import { piece, problemNotice, say } from "./pieces.js";
 
 /** The backend whose runs take the server's own Python. */
@@ -99,11 +99,9 @@ class StartForm {
       const members = /** @type {HTMLElement} */ (knob.closest("[data-param]")?.querySelector("[data-members]"));
       members.hidden = !(/** @type {HTMLInputElement} */ (knob).checked);
     }
-    for (const tick of this.form.querySelectorAll("input[data-null]")) {
-      const controls = tick.closest("[data-param]")?.querySelectorAll("input:not([data-null]), textarea") ?? [];
-      for (const each of controls) {
-        /** @type {HTMLInputElement} */ (each).disabled = /** @type {HTMLInputElement} */ (tick).checked;
-      }
+    for (const field of this.form.querySelectorAll("[data-param]")) {
+      const out = isLeftOut(field);
+      for (const each of controlsOf(field)) each.disabled = out;
     }
   }
 

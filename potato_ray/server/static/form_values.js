@@ -40,6 +40,7 @@ class Reading {
 
   /** @param {HTMLElement} field */
   one(field) {
+    if (isLeftOut(field)) return null;
     if (field.hasAttribute("data-given")) return this.group(field);
     try {
       return readField(field);
@@ -64,9 +65,25 @@ class Reading {
   }
 }
 
+/**
+ * Whether null is to be sent for a field, or for a mapping that it is in.
+ * @param {Element | null} field @returns {boolean}
+ */
+export function isLeftOut(field) {
+  if (!field) return false;
+  const tick = field.querySelector(":scope > label > input[data-null]");
+  const above = field.parentElement?.closest("[data-param]") ?? null;
+  return Boolean(/** @type {HTMLInputElement | null} */ (tick)?.checked) || isLeftOut(above);
+}
+
+/** The controls of a field itself, without those of its members. @param {Element} field */
+export const controlsOf = (field) =>
+  [...field.querySelectorAll("input:not([data-null]), select, textarea")]
+    .filter((each) => each.closest("[data-param]") === field)
+    .map((each) => /** @type {HTMLInputElement} */ (each));
+
 /** @param {HTMLElement} field */
 function readField(field) {
-  if (/** @type {HTMLInputElement | null} */ (field.querySelector("input[data-null]"))?.checked) return null;
   const { type = "" } = field.dataset;
   const ticks = field.querySelector(".ticks");
   if (ticks) return readTicks(/** @type {HTMLElement} */ (ticks));
