@@ -5,10 +5,10 @@
     python tests/bench/text_trainers.py PROJECT --model FOLDER --few 8 64 --seeds 5
 
 PROJECT is a folder with Potato's config.yaml, MODEL a sentence-transformers model that is on this machine.
-The bundle is built as for a run, and each trainer fits and predicts as a worker has it do. With --few, N train
-items of each label are drawn for each seed, the same ones for every trainer; val has as many then, for nobody
-with 8 labels has 150 more to choose an epoch by. Differences are paired: seeds and held-out items are drawn anew
-2,000 times, the same for both trainers.
+The bundle is built as for a run, and each trainer fits and predicts as a worker has it do. With --few, N
+train items of each label are drawn for each seed, the same ones for every trainer; val has as many then, for
+nobody with 8 labels has 150 more to choose an epoch by. Differences are paired: seeds and held-out items are
+drawn anew 2,000 times, the same for both trainers.
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ def contestants(model: str) -> list[Contestant]:
         Contestant("sklearn-text", "sklearn-text", {}),
         Contestant("sentence embeddings + logistic regression", "sklearn-text", embeddings),
         Contestant("hf-text-classification", "hf-text-classification", {"model_name": model}),
-        Contestant("hf-text-classification, LoRA", "hf-text-classification", {"model_name": model, "lora": True}),
+        Contestant(
+            "hf-text-classification, LoRA", "hf-text-classification", {"model_name": model, "lora": True}
+        ),
         Contestant("setfit", "setfit", {"model_name": model}),
     ]
 
@@ -160,7 +162,9 @@ def fit(contestant: Contestant, study: Study, seed: int, held_out: Mapping[str, 
             for split, rows in held_out.items()
         }
         seconds = time.perf_counter() - began
-    right = {split: [str(row["targets"][study.scheme.name]) for row in rows] for split, rows in held_out.items()}
+    right = {
+        split: [str(row["targets"][study.scheme.name]) for row in rows] for split, rows in held_out.items()
+    }
     return Outcome(right, said, seconds)
 
 
@@ -228,24 +232,30 @@ def whole(study: Study, entered: Sequence[Contestant], seed: int) -> None:
         first = scores if first is None else first
         low, high = interval(scores - first)
         gain = f"{float(np.mean(scores - first)):+.3f} ({low:+.3f} to {high:+.3f})"
-        print(f"| {contestant.title} | {' | '.join(cells)} | {outcome.mean:.3f} | {gain} | {outcome.seconds:.0f} |", flush=True)
+        cells += [f"{outcome.mean:.3f}", gain, f"{outcome.seconds:.0f}"]
+        print(f"| {contestant.title} | {' | '.join(cells)} |", flush=True)
 
 
 def few(study: Study, entered: Sequence[Contestant], sizes: Sequence[int], n_seeds: int) -> None:
     """The table over few train items of each label."""
     held_out = {split: study.rows[split] for split in HELD_OUT}
-    print(f"bundle {study.digest}, seeds 0 to {n_seeds - 1}, scored on all {sum(map(len, held_out.values()))} held-out items\n")
+    n_items = sum(map(len, held_out.values()))
+    print(f"bundle {study.digest}, seeds 0 to {n_seeds - 1}, scored on all {n_items} held-out items\n")
     for per_label in sizes:
-        print(f"| {per_label} of each label | mean macro F1 (least to most) | setfit minus it (95 %) | seconds |")
+        print(f"| {per_label} of each label | mean macro F1 (range) | setfit minus it (95 %) | seconds |")
         print("|---|---|---|---|")
         drawn: dict[str, np.ndarray] = {}
         lines: dict[str, str] = {}
         for contestant in entered:
-            outcomes = [fit(contestant, study.few(per_label, seed), seed, held_out) for seed in range(n_seeds)]
+            outcomes = [
+                fit(contestant, study.few(per_label, seed), seed, held_out) for seed in range(n_seeds)
+            ]
             means = [outcome.mean for outcome in outcomes]
             seconds = statistics.fmean(outcome.seconds for outcome in outcomes)
             drawn[contestant.title] = resampled(outcomes, score_of)
-            lines[contestant.title] = f"{statistics.fmean(means):.3f} ({min(means):.3f} to {max(means):.3f})|{seconds:.0f}"
+            lines[contestant.title] = (
+                f"{statistics.fmean(means):.3f} ({min(means):.3f} to {max(means):.3f})|{seconds:.0f}"
+            )
         for title, line in lines.items():
             figures, seconds_text = line.split("|")
             gain = ""
@@ -258,7 +268,9 @@ def few(study: Study, entered: Sequence[Contestant], sizes: Sequence[int], n_see
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("project", type=Path)
     parser.add_argument("--model", required=True, help="folder of a sentence-transformers model")
     parser.add_argument("--scheme")

@@ -27,7 +27,10 @@ def stub_trainers_are_importable() -> None:
 
 @pytest.fixture
 def make_job(tmp_path: Path) -> Iterator[Callable[..., JobFolder]]:
-    """Makes job folders for stub trainers; kills what they leave behind, so that no test hurts the next."""
+    """Makes job folders for stub trainers, and for ours by name.
+
+    What they leave behind is killed, so that no test hurts the next.
+    """
     folders: list[JobFolder] = []
 
     def make(
@@ -42,7 +45,7 @@ def make_job(tmp_path: Path) -> Iterator[Callable[..., JobFolder]]:
         spec = JobSpec(
             run_id=f"{tmp_path.name}-{os.getpid()}-{len(folders)}",
             attempt=1,
-            trainer=f"stub_trainers:{trainer}",
+            trainer=trainer if "-" in trainer else f"stub_trainers:{trainer}",
             schemes=(SchemeSpec("topic", "radio", "nominal", ("a", "b")),),
             params={"min_instances": 10, **(params or {})},
             limits=Limits(**limits),
