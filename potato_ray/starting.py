@@ -93,7 +93,7 @@ class StartPlan:
 
     @property
     def uses_gpu(self) -> bool:
-        return uses_gpu(self.trainer)
+        return uses_gpu(self.trainer, self.params)
 
 
 def plan_start(config: ProjectConfig, request: StartRequest) -> StartPlan:
@@ -114,13 +114,13 @@ def plan_new_start(config: ProjectConfig, request: StartRequest) -> StartPlan:
     """
     plan = plan_start(config, request)
     if plan.backend == LOCAL:
-        _check_packages(plan.trainer)
+        _check_packages(plan)
     return plan
 
 
-def _check_packages(trainer: type[Trainer]) -> None:
+def _check_packages(plan: StartPlan) -> None:
     try:
-        trainer_registry.require_packages(trainer)
+        trainer_registry.require_packages(plan.trainer, params=plan.params)
     except TrainerError as missing:
         raise StartRefused(missing.message, code=missing.code, next_step=missing.next_step) from None
 

@@ -23,9 +23,10 @@ MIN_DISK_MB = 200.0
 _BYTES_PER_MB = 1024 * 1024
 
 
-def uses_gpu(trainer: type[Trainer]) -> bool:
-    """Whether a GPU is of any use to this trainer."""
-    return any(need.module == "torch" for need in trainer.requires)
+def uses_gpu(trainer: type[Trainer], params: Mapping[str, Any] | None = None) -> bool:
+    """Whether a GPU is of any use to this trainer, with these complete parameters."""
+    more = trainer.also_requires(params) if params is not None else ()
+    return any(need.module == "torch" for need in (*trainer.requires, *more))
 
 
 def report(name: str, settings: LocalSettings, machine: Machine, placed: Placement | Refusal) -> CheckReport:

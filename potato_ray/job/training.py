@@ -68,7 +68,7 @@ class Training:
         )
 
     def _import_packages(self, kind: type[Trainer]) -> None:
-        require_packages(kind, socket.gethostname())
+        require_packages(kind, socket.gethostname(), self.spec.params)
         for need in kind.requires:
             # Here rather than in fit: a broken package is then never taken for a failure of the fit.
             importlib.import_module(need.module)
@@ -117,8 +117,11 @@ class Training:
         if not _needs_torch(kind):
             self.reporter.log(f"{where}, {kind.name} computes on the CPU")
             return "cpu"
+        return self._torch_device(f"{where}, {kind.name} computes")
+
+    def _torch_device(self, what: str = "torch computes") -> str:
         choice = choose_device(self.spec.limits.device, importlib.import_module("torch"))
-        self.reporter.log(f"{where}, {kind.name} computes on {choice.description}")
+        self.reporter.log(f"{what} on {choice.description}")
         if choice.warning:
             self.reporter.log(choice.warning, "warning")
         return choice.device
@@ -136,6 +139,7 @@ class Training:
             device=device,
             reporter=self.reporter,
             bundle_digest=bundle.digest,
+            late_device=self._torch_device,
         )
 
     def _training_metrics(self, metrics: Mapping[str, float]) -> dict[str, float]:

@@ -147,6 +147,8 @@ class FitContext:
     device: str
     reporter: Reporter
     bundle_digest: str = ""
+    late_device: Callable[[], str] = lambda: "cpu"
+    """Chooses a device as `device` is chosen for what requires torch, which it imports."""
 
 
 class Trainer(ABC):
@@ -187,6 +189,14 @@ class Trainer(ABC):
     def label_order(self) -> list[str]:
         """The labels in the order of the model's outputs; empty for regression."""
         return []
+
+    @classmethod
+    def also_requires(cls, params: Mapping[str, Any]) -> tuple[Requirement, ...]:
+        """What it needs beside `requires` with these complete parameters; torch: a GPU is then of use.
+
+        Nothing of it is imported before `fit` does, which finds its device with `late_device`.
+        """
+        return ()
 
     @classmethod
     def item_fields(cls, params: Mapping[str, Any]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ import inspect
 from typing import Any, Mapping, Sequence, cast
 
 from potato_ray.trainers.base import TrainerError
-from potato_ray.trainers.installing import into_this_python
+from potato_ray.trainers.installing import missing_dependency
 
 PACKAGES = ("sklearn", "xgboost", "lightgbm", "catboost", "imblearn")
 """Top-level packages that a dotted path may name; nothing else is ever imported for a parameter."""
@@ -65,15 +65,22 @@ time. It knows no more than two labels at once."""
 _CHOOSES_ANOTHER = frozenset({"solver", "penalty", "l1_ratio", "dual"})
 """Arguments that may not go with the solvers above."""
 
+_C_EMBEDDED = 3.0
+"""Of seven from 0.3 to 100, with all-MiniLM-L6-v2's embeddings of 100 to 4,000 review sentences, it had the
+least log loss on other sentences, or 0.002 more."""
+
 CLASSIFIER = "classifier"
 REGRESSOR = "regressor"
 VECTORIZER = "vectorizer"
 
 
-def default_estimator(role: str, given: Mapping[str, Any], many: bool) -> tuple[str, Mapping[str, Any]]:
+def default_estimator(
+    role: str, given: Mapping[str, Any], many: bool, embedded: bool = False
+) -> tuple[str, Mapping[str, Any]]:
     """(short name, arguments) of the estimator that is used where none is named.
 
-    `given` are arguments of the user's, which win; `many`: it has to tell more than two labels apart.
+    `given` are arguments of the user's, which win; `many`: it has to tell more than two labels apart;
+    `embedded`: its features are embeddings of length 1.
     """
     if role == REGRESSOR:
         return "Ridge", {"alpha": 0.5, **given}
@@ -82,7 +89,7 @@ def default_estimator(role: str, given: Mapping[str, Any], many: bool) -> tuple[
         solver = {}
     elif _CHOOSES_ANOTHER & given.keys():
         solver = {"solver": solver["solver"]}
-    return "LogisticRegression", {"C": 5.0, "max_iter": 1000, **solver, **given}
+    return "LogisticRegression", {"C": _C_EMBEDDED if embedded else 5.0, "max_iter": 1000, **solver, **given}
 
 
 def build(role: str, name: str, kwargs: Mapping[str, Any], seed: int) -> Any:
@@ -149,11 +156,7 @@ def _module(module_name: str, path: str) -> Any:
         if missing.name != module_name.partition(".")[0] and _is_within(missing.name, module_name):
             suggestion = _suggestion(path, [*SHORT_NAMES, *SHORT_VECTORIZERS])
             raise _refused(f"There is no module {module_name}.", suggestion) from missing
-        raise TrainerError(
-            "missing_dependency",
-            f"{path} needs {missing.name}, which is not installed.",
-            into_this_python(f"pip install {missing.name}"),
-        ) from missing
+        raise missing_dependency(missing, f"pip install {missing.name}", path) from missing
 
 
 def _is_within(missing: str | None, module_name: str) -> bool:

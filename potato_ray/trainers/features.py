@@ -18,6 +18,7 @@ import re
 from typing import Any, Mapping, Sequence
 
 from potato_ray.trainers.base import TrainerError
+from potato_ray.trainers.sentence_embeddings import SentenceEmbeddings
 from potato_ray.trainers.word_pairs import WORD_PATTERN, WordPairs, Words, read_words
 
 _WITHOUT_SPACES = re.compile(
@@ -133,6 +134,8 @@ class TextFeatures:
 
     def state(self) -> dict[str, Any]:
         """What has to be saved. Vocabularies are bytes: skops takes seconds over a large dict."""
+        if isinstance(self.vectorizer, SentenceEmbeddings):
+            return {"embeddings": self.vectorizer.state(), "paired": self.paired}
         vectorizer = copy.copy(self.vectorizer)
         vocabulary = vars(vectorizer).pop("vocabulary_", None)
         vars(vectorizer).pop("stop_words_", None)
@@ -148,7 +151,9 @@ class TextFeatures:
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> TextFeatures:
-        """The features that `state` described; the vectorizer is whole, for use without us."""
+        """The features that `state` described; a vectorizer is whole, for use without us."""
+        if "embeddings" in state:
+            return cls(SentenceEmbeddings.from_state(state["embeddings"]), None, bool(state["paired"]))
         vectorizer, letters, pairs = state["vectorizer"], None, None
         terms = _unpacked(state["vocabulary"]) if state["vocabulary"] is not None else None
         if state["pairs"] is not None:

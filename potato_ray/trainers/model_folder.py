@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any, Iterable, Iterator
@@ -13,6 +14,7 @@ _WEIGHTS = "*.safetensors"
 _SHARDS = "*.safetensors.index.json"
 _PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt")
 _TOKENIZER = ("*tokenizer*", "vocab*", "*.model", "*.spm")
+_READ = ("*.json", "*.txt", "*.model", "*.spm", "*.safetensors")
 _WITH_CONFIG = frozenset({"Transformer", "Pooling", "Dense"})
 """Parts that cannot be loaded without the configuration in their folder."""
 
@@ -26,6 +28,19 @@ def lacks(folder: Path) -> str:
         return next(_missing(folder), "")
     except (AttributeError, LookupError, OSError, TypeError, ValueError) as failure:
         return f"files that can be read ({failure})"
+
+
+def digest(folder: Path) -> str:
+    """SHA-256 over the files that a model is read from, as hexadecimal digits."""
+    total = hashlib.sha256()
+    places = [folder, *(folder / part for part in _parts(folder) if part)]
+    for path in sorted(set(_found(places, _READ))):
+        content = hashlib.sha256()
+        with path.open("rb") as handle:
+            for block in iter(lambda: handle.read(1 << 20), b""):
+                content.update(block)
+        total.update(f"{path.relative_to(folder).as_posix()}\0{content.hexdigest()}\n".encode())
+    return total.hexdigest()
 
 
 def _missing(folder: Path) -> Iterator[str]:

@@ -115,6 +115,8 @@ def _check_bool_or_mapping(param: Param, value: Any) -> str:
 
 
 def _check_dotted_path(param: Param, value: Any) -> str:
+    if isinstance(value, str) and value in param.choices:
+        return ""
     if not isinstance(value, str) or not _DOTTED_PATH.fullmatch(value):
         return _not(param, value)
     package, _, rest = value.partition(".")
@@ -128,7 +130,7 @@ def _check_dotted_path(param: Param, value: Any) -> str:
 
 
 def _check_short_name(param: Param, value: str) -> str:
-    if not param.choices or value in param.choices:
+    if not param.choices:
         return ""
     hint = suggestion(value, param.choices)
     return f"{value} is not known by its short name; write its full dotted path.{hint}"

@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Callable, Iterable, Iterator, Mapping
 
-from potato_ray.trainers import calibration, estimators, heads, kinds, model_files
+from potato_ray.trainers import calibration, estimators, heads, kinds, model_files, sentence_embeddings
 from potato_ray.trainers.base import (
     MIN_INSTANCES,
     FitContext,
@@ -22,7 +22,8 @@ from potato_ray.trainers.base import (
     TrainerError,
 )
 from potato_ray.trainers.features import DEFAULT_KWARGS, LetterGroups, TextFeatures
-from potato_ray.trainers.installing import into_this_python
+from potato_ray.trainers.installing import missing_dependency
+from potato_ray.trainers.sentence_embeddings import SentenceEmbeddings
 from potato_ray.trainers.text_model import TextModel
 from potato_ray.trainers.train_rows import TrainRows, read_train_rows, texts_of
 from potato_ray.trainers.value_range import value_range
@@ -54,8 +55,9 @@ class SklearnText(Trainer):
             "vectorizer",
             "dotted_path",
             estimators.DEFAULT_VECTORIZER,
-            "What turns texts into features, by dotted path or short name.",
-            choices=tuple(estimators.SHORT_VECTORIZERS),
+            "What turns texts into features, by dotted path or short name; sentence-transformers: the "
+            "embeddings of a pretrained model.",
+            choices=(*estimators.SHORT_VECTORIZERS, sentence_embeddings.SHORT_NAME),
             packages=estimators.PACKAGES,
             advanced=True,
         ),
@@ -107,11 +109,13 @@ class SklearnText(Trainer):
             return self._fit(context)
 
     def predict(self, rows: Iterable[Row]) -> Iterator[Prediction]:
-        """Predict in batches of BATCH_ROWS; a row without text gets what the model says of no words."""
+        """Predict in batches; a row without text gets what the model says of no words."""
         model = self._fitted()
         waiting = iter(rows)
+        embedded = isinstance(model.features.vectorizer, SentenceEmbeddings)
+        n_rows = sentence_embeddings.ROWS_AT_ONCE if embedded else BATCH_ROWS
         while True:
-            batch = list(islice(waiting, BATCH_ROWS))
+            batch = list(islice(waiting, n_rows))
             if not batch:
                 return
             answers = model.answers([texts_of(row, model.features.paired) for row in batch])
@@ -120,14 +124,12 @@ class SklearnText(Trainer):
 
     @classmethod
     def load(cls, artifacts: Path, device: str = "cpu") -> SklearnText:
-        """Load a model; `device` has no effect. Raises TrainerError; see model_files for what is safe."""
+        """Load a model; `device` is for embeddings. Raises TrainerError; see model_files for what is safe."""
         try:
             model_files.check_versions(model_files.read_card(artifacts))
             state = model_files.load_model(artifacts)
         except ImportError as missing:
-            raise TrainerError(
-                "missing_dependency", str(missing), into_this_python(cls.install_hint)
-            ) from missing
+            raise missing_dependency(missing, cls.install_hint) from missing
         trainer = cls()
         try:
             trainer._model = TextModel.from_state(state)
@@ -135,7 +137,14 @@ class SklearnText(Trainer):
             raise TrainerError(
                 "validation_failed", f"{model_files.MODEL} is no model of {cls.name}.", "Train again."
             ) from failure
+        vectorizer = trainer._fitted().features.vectorizer
+        if isinstance(vectorizer, SentenceEmbeddings):
+            vectorizer.choose_device = lambda: device
         return trainer
+
+    @classmethod
+    def also_requires(cls, params: Mapping[str, Any]) -> tuple[Requirement, ...]:
+        return sentence_embeddings.REQUIRES if _embeds(params) else ()
 
     def label_order(self) -> list[str]:
         return list(self._fitted().labels)
@@ -147,12 +156,15 @@ class SklearnText(Trainer):
 
     def _fit(self, context: FitContext) -> dict[str, float]:
         reporter, params, kind = context.reporter, context.params, context.scheme.kind
+        vectorizer, letters = _vectorizer(context)  # first: what cannot be had is refused before all else
         rows = read_train_rows(context)
-        features = _features(params, rows.paired, context.seed)
+        features = TextFeatures(vectorizer, letters, rows.paired)
         make = _maker(params, kind, len(rows.labels), context.seed)
         name = type(make()).__name__
         reporter.status("fitting", f"reading {len(rows.texts)} texts")
         matrix = features.fit_transform(rows.texts)
+        if isinstance(vectorizer, SentenceEmbeddings):
+            vectorizer.reporter = None  # the worker tells of the progress of predictions
         reporter.status("fitting", f"fitting {name}")
         fitted = _fit_heads(make, kind, matrix, rows)
         decided = _calibration(context, make, matrix, rows)
@@ -161,6 +173,10 @@ class SklearnText(Trainer):
         self._save(context, decided, name, len(rows.texts))
         sizes = {"n_train": float(len(rows.texts)), "n_features": float(matrix.shape[1])}
         return {**sizes, **_train_score(self._model, matrix, rows)}
+
+    def _embeddings_on_card(self) -> dict[str, Any]:
+        vectorizer = self._fitted().features.vectorizer
+        return {"embeddings": vectorizer.on_card()} if isinstance(vectorizer, SentenceEmbeddings) else {}
 
     def _save(self, context: FitContext, decided: calibration.Calibration, name: str, n_train: int) -> None:
         context.reporter.status("saving", "saving the model")
@@ -174,6 +190,7 @@ class SklearnText(Trainer):
             "kind": context.scheme.kind,
             "classifier": name,
             "vectorizer": type(self._fitted().features.vectorizer).__name__,
+            **self._embeddings_on_card(),
             "calibration": decided.as_json(),
             "label_order": self.label_order(),
             "n_train": n_train,
@@ -186,19 +203,34 @@ class SklearnText(Trainer):
         model_files.write_json(context.artifacts / model_files.CARD, card)
 
 
+def _embeds(params: Mapping[str, Any]) -> bool:
+    return params.get("vectorizer") == sentence_embeddings.SHORT_NAME
+
+
 def _bounds(options: Mapping[str, Any], targets: Any) -> tuple[float, float]:
     """The least and greatest value that a prediction may take."""
     return value_range(options, float(targets.min()), float(targets.max()))
 
 
-def _features(params: Mapping[str, Any], paired: bool, seed: int) -> TextFeatures:
+def _vectorizer(context: FitContext) -> tuple[Any, LetterGroups | None]:
+    """What turns texts into features, and the letter groups beside it. Raises TrainerError."""
+    params = context.params
     name, kwargs = params["vectorizer"], params["vectorizer_kwargs"]
+    if _embeds(params):
+        return _embeddings(context, kwargs), None
     is_default = estimators.full_path(name) == estimators.DEFAULT_VECTORIZER
     if is_default:
         kwargs = {**DEFAULT_KWARGS, **kwargs}
-    vectorizer = estimators.build(estimators.VECTORIZER, name, kwargs, seed)
-    letters = LetterGroups() if is_default and params["letter_groups"] else None
-    return TextFeatures(vectorizer, letters, paired)
+    vectorizer = estimators.build(estimators.VECTORIZER, name, kwargs, context.seed)
+    return vectorizer, LetterGroups() if is_default and params["letter_groups"] else None
+
+
+def _embeddings(context: FitContext, kwargs: Mapping[str, Any]) -> SentenceEmbeddings:
+    embeddings = SentenceEmbeddings.of(kwargs)
+    embeddings.choose_device = context.late_device
+    embeddings.reporter = context.reporter
+    embeddings.find(lambda line: context.reporter.status("fitting", line))
+    return embeddings
 
 
 def _maker(params: Mapping[str, Any], kind: str, n_labels: int, seed: int) -> Callable[[], Any]:
@@ -207,7 +239,7 @@ def _maker(params: Mapping[str, Any], kind: str, n_labels: int, seed: int) -> Ca
     name, kwargs = params["classifier"], params["classifier_kwargs"]
     if name is None:
         many = kind == kinds.NOMINAL and n_labels > 2
-        name, kwargs = estimators.default_estimator(role, kwargs, many)
+        name, kwargs = estimators.default_estimator(role, kwargs, many, _embeds(params))
     estimators.build(role, name, kwargs, seed)
     return lambda: estimators.build(role, name, kwargs, seed)
 
