@@ -56,7 +56,10 @@ def test_a_card_without_kernels_is_marked() -> None:
     assert "This host's torch has no kernels for any of its GPUs" in newer.summary
 
 
-def test_a_full_machine_is_said_but_stops_no_trainer_that_needs_no_gpu() -> None:
+def test_a_full_machine_is_said_but_stops_no_trainer_that_needs_no_gpu(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(registry, "_is_installed", lambda module: module != "torch")
     report = local("three_cards", LocalSettings(min_free_gpu_mb=90000)).check()
     assert report.summary == "local: this machine. No GPU has 90000 MB free."
     assert report.ok
