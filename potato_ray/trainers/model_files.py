@@ -35,6 +35,7 @@ TRUSTED = frozenset(
         "lightgbm.sklearn.LGBMClassifier",
         "lightgbm.sklearn.LGBMRegressor",
         "scipy.sparse._csr.csr_matrix",
+        "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
         "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
         "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
         "sklearn.tree._tree.Tree",

@@ -29,6 +29,7 @@ ENTRY_POINT_GROUP = "potato_ray.trainers"
 
 BUILT_IN = {
     "hf-text-classification": "potato_ray.trainers.hf_text:HfTextClassification",
+    "rdkit-property": "potato_ray.trainers.rdkit_property:RdkitProperty",
     "setfit": "potato_ray.trainers.setfit_text:SetFitText",
     "sklearn-text": "potato_ray.trainers.sklearn_text:SklearnText",
 }

@@ -45,6 +45,8 @@ def _problem_with(part: Any) -> str:
         return _problem_with_tree(part)
     if hasattr(part, "tree_") and hasattr(part, "n_features_in_"):
         return _problem_with_inputs(part)
+    if hasattr(part, "_predictors") and hasattr(part, "n_features_in_"):
+        return _problem_with_boosting(part)
     return ""
 
 
@@ -73,4 +75,29 @@ def _problem_with_tree(tree: Any) -> str:
 def _problem_with_inputs(estimator: Any) -> str:
     if estimator.tree_.n_features != estimator.n_features_in_:
         return "a decision tree expects another number of features than its estimator"
+    return ""
+
+
+def _problem_with_boosting(estimator: Any) -> str:
+    """Of histogram gradient boosting: its trees are tables of nodes, in lists of lists."""
+    problems = (
+        _problem_with_nodes(tree.nodes, estimator.n_features_in_)
+        for round_ in estimator._predictors
+        for tree in round_
+    )
+    return next(filter(None, problems), "")
+
+
+def _problem_with_nodes(nodes: Any, n_features: int) -> str:
+    import numpy as np
+
+    here = np.arange(len(nodes))
+    left, right = nodes["left"].astype(np.int64), nodes["right"].astype(np.int64)
+    leaf = nodes["is_leaf"] != 0
+    inner = (left > here) & (right > here) & (left < len(nodes)) & (right < len(nodes))
+    features = (nodes["feature_idx"] >= 0) & (nodes["feature_idx"] < n_features)
+    if not len(nodes) or not bool(np.all(leaf | (inner & features))):
+        return "a boosted tree points outside itself"
+    if bool(np.any(nodes["is_categorical"])):
+        return "a boosted tree asks for categories, whose tables are not checked"
     return ""
