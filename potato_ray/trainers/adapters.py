@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Mapping
 
 from potato_ray.trainers.base import Param, TrainerError
+from potato_ray.trainers.installing import missing_dependency
 from potato_ray.trainers.quiet import quiet
 
 NONE, FOUR_BIT, EIGHT_BIT = "none", "4bit", "8bit"
@@ -159,11 +160,7 @@ def check_quantization(how: str, device: str) -> None:
             functional.quantize_blockwise(numbers)
         torch.cuda.synchronize(device)
     except ImportError as missing:
-        raise TrainerError(
-            "missing_dependency",
-            f"quantize: {how} needs bitsandbytes: {missing}",
-            "Install bitsandbytes in the worker's Python.",
-        ) from missing
+        raise missing_dependency(missing, "pip install bitsandbytes", f"quantize: {how}") from missing
     except Exception as failure:  # what its CUDA libraries raise is of many kinds
         version = getattr(bitsandbytes, "__version__", "?")
         raise TrainerError(

@@ -18,7 +18,7 @@ from potato_ray.trainers.base import (
     Trainer,
     TrainerError,
 )
-from potato_ray.trainers.installing import into_this_python
+from potato_ray.trainers.installing import missing_dependency
 from potato_ray.trainers.pretrained import locate
 from potato_ray.trainers.text_objective import BALANCED, NONE, Objective
 from potato_ray.trainers.train_rows import read_train_rows, texts_of
@@ -167,9 +167,7 @@ class HfTextClassification(Trainer):
         try:
             trainer._classifier = _restored(artifacts, card, device)
         except ImportError as missing:
-            raise TrainerError(
-                "missing_dependency", str(missing), into_this_python(cls.install_hint)
-            ) from missing
+            raise missing_dependency(missing, cls.install_hint) from missing
         except (KeyError, TypeError, ValueError) as failure:
             raise TrainerError(
                 "validation_failed", f"{model_files.CARD} is none of {cls.name}: {failure!r}.", "Train again."

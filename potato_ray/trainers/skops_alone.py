@@ -7,6 +7,7 @@ these is installed, that costs seconds and hundreds of MiB in every worker; the 
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from typing import Any
 
 NOT_WANTED = ("torch", "cupy", "dask")
@@ -30,4 +31,12 @@ def _import_alone() -> Any:
     return skops.io
 
 
-io = _import_alone()
+def __getattr__(name: str) -> Any:
+    """For an interpreter without skops: whoever asks for `io` is told what is missing, and nobody else."""
+    if name == "io":
+        return _import_alone()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+with suppress(ImportError):
+    io = _import_alone()

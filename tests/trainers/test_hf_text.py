@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
 import random
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from parts import need_module
 from sklearn.metrics import cohen_kappa_score, f1_score, mean_absolute_error
 from tiny_models import tiny_bert
 from trainer_samples import BAD, GOOD, Fitted, Recorder, fit_in, rows_of
@@ -22,7 +22,8 @@ from potato_ray.trainers.hf_text import HfTextClassification
 from potato_ray.trainers.registry import load_trainer
 from potato_ray.trainers.text_objective import Objective
 
-torch: Any = pytest.importorskip("torch") if not os.environ.get("CI") else importlib.import_module("torch")
+need_module("torch", "transformers", "peft", "accelerate")
+torch: Any = importlib.import_module("torch")
 transformers: Any = importlib.import_module("transformers")
 
 QUICK = {"learning_rate": 3e-3, "epochs": 8, "batch_size": 8, "early_stopping": 0}
