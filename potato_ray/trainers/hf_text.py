@@ -109,7 +109,7 @@ class HfTextClassification(Trainer):
             "precision",
             "choice",
             hf_model.AUTO,
-            "What a GPU computes in; auto: bf16 where it has it, else fp32.",
+            "What is computed in; auto: bf16 where the GPU, or a CPU by its AMX, has it, else fp32.",
             choices=hf_model.PRECISIONS,
             advanced=True,
         ),

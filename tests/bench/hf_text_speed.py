@@ -4,10 +4,10 @@
     python tests/bench/hf_text_speed.py PROJECT --model FOLDER [--predict 10000]
 
 PROJECT is a folder with Potato's config.yaml. The same model, texts, batch size and number of epochs, in
-turn, each in a process of its own: ours; a Trainer whose tokenizer pads every text to max_length (ours is
-taken: what 99 of 100 texts need); the same padded to the model's own limit; and one that pads each batch to its
-longest text. What is timed is training alone, evaluation and saving left out, then the prediction of many texts.
-Peak memory is the process's own.
+turn, each in a process of its own: ours, and ours in 32 bits as the others are; a Trainer whose tokenizer pads
+every text to max_length (ours is taken: what 99 of 100 texts need); the same padded to the model's own limit;
+and one that pads each batch to its longest text. What is timed is training alone, evaluation and saving left
+out, then the prediction of many texts. Peak memory is the process's own.
 """
 
 from __future__ import annotations
@@ -25,7 +25,13 @@ from typing import Any
 
 from text_trainers import Quiet, Study
 
-OURS, FIXED, WHOLE, DYNAMIC = "ours", "fixed padding", "fixed padding to the model's limit", "dynamic padding"
+OURS, OURS_FP32, FIXED, WHOLE, DYNAMIC = (
+    "ours",
+    "ours in fp32",
+    "fixed padding",
+    "fixed padding to the model's limit",
+    "dynamic padding",
+)
 EPOCHS, BATCH, RATE = 2, 16, 5e-5
 TIMEOUT_S = 1800
 
@@ -36,12 +42,18 @@ def texts_of(project: Path, n_predicted: int) -> tuple[Study, list[str]]:
     return study, [known[number % len(known)] for number in range(n_predicted)]
 
 
-def ours(study: Study, predicted: list[str], model: str) -> dict[str, float]:
+def ours(study: Study, predicted: list[str], model: str, precision: str) -> dict[str, float]:
     from potato_ray.trainers.base import FitContext
     from potato_ray.trainers.hf_text import HfTextClassification
     from potato_ray.trainers.params import complete
 
-    params = {"model_name": model, "epochs": EPOCHS, "batch_size": BATCH, "learning_rate": RATE}
+    params = {
+        "model_name": model,
+        "epochs": EPOCHS,
+        "batch_size": BATCH,
+        "learning_rate": RATE,
+        "precision": precision,
+    }
     with tempfile.TemporaryDirectory() as folder:
         context = FitContext(
             scheme=study.scheme,
@@ -115,7 +127,10 @@ def limit(tokenizer: Any, texts: list[str], padding: str) -> int:
 
 def measure_here(way: str, project: Path, model: str, n_predicted: int) -> None:
     study, predicted = texts_of(project, n_predicted)
-    found = ours(study, predicted, model) if way == OURS else plain(study, predicted, model, way)
+    if way in (OURS, OURS_FP32):
+        found = ours(study, predicted, model, "fp32" if way == OURS_FP32 else "auto")
+    else:
+        found = plain(study, predicted, model, way)
     found["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(json.dumps(found))
 
@@ -142,7 +157,7 @@ def main() -> None:
     if arguments.here:
         measure_here(arguments.here, arguments.project, arguments.model, arguments.predict)
         return
-    ways = [OURS, FIXED, DYNAMIC]
+    ways = [OURS, OURS_FP32, FIXED, DYNAMIC]
     rounds: list[dict[str, dict[str, float]]] = []
     for number in range(arguments.pairs):
         turn = ways if number % 2 == 0 else ways[::-1]

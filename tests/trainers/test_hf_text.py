@@ -26,7 +26,7 @@ need_module("torch", "transformers", "peft", "accelerate")
 torch: Any = importlib.import_module("torch")
 transformers: Any = importlib.import_module("transformers")
 
-QUICK = {"learning_rate": 3e-3, "epochs": 8, "batch_size": 8, "early_stopping": 0}
+QUICK = {"learning_rate": 3e-3, "epochs": 8, "batch_size": 8, "early_stopping": 0, "precision": "fp32"}
 Tune = Callable[..., Fitted]
 
 
@@ -339,6 +339,13 @@ def test_a_training_that_is_stopped_leaves_its_best_checkpoint_as_partial(tune: 
 def test_without_val_the_model_stays_as_it_was_when_stopped(tune: Tune, tmp_path: Path) -> None:
     note = stopped(tune, tmp_path, (), after_steps=7)
     assert (note["chosen_on_val"], note["step"]) == (False, 7)
+
+
+def test_sixteen_bits_learn_the_same(tune: Tune) -> None:
+    fitted = tune("nominal", labelled(80), labelled(30, seed=1), precision="bf16")
+    assert accuracy(fitted) >= 0.9
+    dtypes = {each.dtype for each in load_trainer(fitted.artifacts)._classifier.model.parameters()}  # type: ignore[attr-defined]
+    assert dtypes == {torch.float32}
 
 
 def test_few_val_items_choose_no_epoch(tune: Tune) -> None:
