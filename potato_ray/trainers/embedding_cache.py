@@ -9,12 +9,17 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sqlite3
 import stat
 import zlib
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Iterator, Mapping, Sequence
+
+sqlite3: Any
+try:
+    import sqlite3
+except ImportError:  # a Python that was built without it
+    sqlite3 = None
 
 MOST_BYTES = 2 << 30
 """Of all files together: those that were not used for longest are deleted for it."""
@@ -22,6 +27,7 @@ _BUSY_S = 5.0
 _AT_ONCE = 500
 _SCHEMA = "CREATE TABLE IF NOT EXISTS embeddings (text BLOB PRIMARY KEY, vector BLOB NOT NULL) WITHOUT ROWID"
 _CHECK_BYTES = 4
+_FAILURES = (OSError,) if sqlite3 is None else (OSError, sqlite3.Error)
 
 
 def cache_folder() -> Path | None:
@@ -44,21 +50,27 @@ class EmbeddingCache:
 
     def __init__(self, folder: Path | None, model: str) -> None:
         self.path: Path | None = None
-        self.trouble = "" if folder is not None else "there is no home folder"
-        if folder is not None:
+        self.trouble = ""
+        if sqlite3 is None:
+            self.trouble = "this Python has no sqlite3"
+        elif folder is None:
+            self.trouble = "there is no home folder"
+        else:
             self.path = folder / f"{hashlib.sha256(model.encode('utf-8')).hexdigest()[:32]}.sqlite"
 
     def known(self, texts: Sequence[str]) -> dict[str, Any]:
         """The vectors of those texts that are there."""
-        if self.path is None or not self.path.exists():
+        if self.path is None:
             return {}
         by_digest = {_digest(text): text for text in texts}
         try:
+            if not self.path.exists():
+                return {}
             with closing(self._open(self.path)) as connection:
                 found = {
                     by_digest[digest]: _unpacked(body) for digest, body in _rows(connection, [*by_digest])
                 }
-        except (OSError, sqlite3.Error) as failure:
+        except _FAILURES as failure:
             self._give_way(failure)
             return {}
         _touch(self.path)
@@ -74,7 +86,7 @@ class EmbeddingCache:
             _make_room(self.path.parent, sum(len(body) for _, body in rows))
             with closing(self._open(self.path)) as connection, connection:
                 connection.executemany("INSERT OR REPLACE INTO embeddings VALUES (?, ?)", rows)
-        except (OSError, sqlite3.Error) as failure:
+        except _FAILURES as failure:
             self.trouble = str(failure)
             self._give_way(failure)
 

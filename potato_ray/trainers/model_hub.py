@@ -42,8 +42,12 @@ def snapshots(name: str, revision: str = "") -> Iterator[Path]:
     """
     for cache in caches():
         model = cache / f"models--{name.replace('/', '--')}"
-        commit = _commit(model, revision or "main")
-        if commit and (model / "snapshots" / commit).is_dir():
+        try:
+            commit = _commit(model, revision or "main")
+            found = bool(commit) and (model / "snapshots" / commit).is_dir()
+        except OSError:  # somebody else's folder
+            continue
+        if found:
             yield model / "snapshots" / commit
 
 

@@ -72,7 +72,9 @@ def _folder(name: str) -> Path | None:
     try:
         folder = Path(name).expanduser()
         return folder.resolve() if folder.is_dir() else None
-    except (OSError, RuntimeError, ValueError):  # a home, or characters, that no file system knows
+    except OSError as failure:
+        raise _refused(f"{_shown(name)} cannot be looked into: {failure.strerror}.") from failure
+    except (RuntimeError, ValueError):  # a home, or characters, that no file system knows
         return None
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -101,6 +103,19 @@ def test_a_machine_without_a_home_has_no_cache(monkeypatch: pytest.MonkeyPatch) 
     cache = EmbeddingCache(cache_folder(), "model")
     cache.keep({"one": ONE})
     assert (cache.known(["one"]), cache.trouble) == ({}, "there is no home folder")
+
+
+def test_a_python_without_sqlite_has_no_cache() -> None:
+    code = (
+        "import sys; sys.modules['sqlite3'] = None\n"
+        "from pathlib import Path; from potato_ray.trainers.embedding_cache import EmbeddingCache\n"
+        "cache = EmbeddingCache(Path('/no/where'), 'model'); cache.keep({'one': []})\n"
+        "print(cache.known(['one']), cache.trouble)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "{} this Python has no sqlite3\n"
 
 
 def test_a_full_disk_is_told_of_and_what_was_kept_before_is_known(

@@ -186,6 +186,10 @@ def test_a_name_that_cannot_be_a_models_is_refused_at_once(name: str, words: str
     assert words in refused(name).message
 
 
+def test_a_name_too_long_for_the_file_system_is_refused() -> None:
+    assert "cannot be looked into: File name too long" in refused("/" + "x" * 300).message
+
+
 SENTENCES = [
     {"path": "", "type": "sentence_transformers.models.Transformer"},
     {"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
