@@ -111,8 +111,8 @@ def _warn_of_repeats(context: FitContext, known: set[bytes]) -> None:
         verb = "is" if n_repeats == 1 else "are"
         context.reporter.log(
             f"{n_repeats} of {n_held_out} held-out items {verb} the same molecule as a train item (equal "
-            "canonical SMILES), which flatters the held-out score. Take out what is there twice, or let the "
-            "items of a molecule share a split by model_training.group_key.",
+            "canonical SMILES), which flatters the held-out score. Take out what is there twice, or set "
+            "split to scaffold.",
             level="warning",
         )
 

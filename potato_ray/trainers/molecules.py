@@ -35,7 +35,10 @@ def canonical(molecule: Any) -> str:
 
 
 def scaffold(smiles: str) -> str | None:
-    """The Bemis-Murcko scaffold of a molecule as SMILES; None without a ring, and for no molecule."""
+    """The Bemis-Murcko scaffold as SMILES, without a ring the molecule itself; None for no molecule.
+
+    So the same molecule is never in train and held out, however it is written.
+    """
     from rdkit import rdBase
     from rdkit.Chem.Scaffolds import MurckoScaffold
 
@@ -43,7 +46,7 @@ def scaffold(smiles: str) -> str | None:
     if not found:
         return None
     with rdBase.BlockLogs():
-        return str(MurckoScaffold.MurckoScaffoldSmiles(mol=found[0])) or None
+        return str(MurckoScaffold.MurckoScaffoldSmiles(mol=found[0])) or canonical(found[0])
 
 
 def shown(text: str) -> str:
