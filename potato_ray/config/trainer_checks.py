@@ -16,12 +16,9 @@ if TYPE_CHECKING:
 
 PLANNED = (
     "decision-calibrate",
-    "hf-text-classification",
     "llm-dpo",
     "llm-sft",
-    "rdkit-property",
     "reward-model",
-    "setfit",
     "torchvision-detect",
     "ultralytics-detect",
     "vlm-sft",

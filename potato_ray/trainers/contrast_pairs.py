@@ -1,7 +1,7 @@
 """Pairs of texts to learn from: alike where the answers are, drawn without ever listing all of them.
 
-setfit's own drawing lists every pair first: 12.5 million for 5,000 texts, a second and 600 MB; for 50,000
-texts a hundred times that. Where there are few texts all pairs are looked at here too; otherwise they are
+setfit's own drawing lists every pair first: 12.5 million for 5,000 texts, which takes 400 MB, and a hundred
+times that for 50,000. Where there are few texts all pairs are looked at here too; otherwise they are
 drawn at random until there are enough of both kinds.
 """
 

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import math
 from datetime import datetime, timezone
+from importlib import metadata
 from itertools import islice
 from pathlib import Path
 from typing import Any, Iterable, Iterator, Mapping
 
-from potato_ray.trainers import contrast_pairs, heads, kinds, memory_estimate, model_files, setfit_body
-from potato_ray.trainers.answers import Answering
+from potato_ray.trainers import (
+    contrast_pairs,
+    kinds,
+    memory_estimate,
+    model_files,
+    sentence_body,
+    setfit_training,
+)
 from potato_ray.trainers.base import (
     MIN_INSTANCES,
     FitContext,
@@ -21,21 +28,20 @@ from potato_ray.trainers.base import (
     Trainer,
     TrainerError,
 )
-from potato_ray.trainers.installing import into_this_python
+from potato_ray.trainers.contrast_pairs import Pairs, draw_pairs
+from potato_ray.trainers.installing import missing_dependency
 from potato_ray.trainers.pretrained import Source, locate
+from potato_ray.trainers.setfit_model import FewShotModel
 from potato_ray.trainers.text_objective import BALANCED, NONE
 from potato_ray.trainers.train_rows import TrainRows, read_train_rows, texts_of
 
 DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 WINDOW_ROWS = 4096
 """So many rows are predicted at once, batches of like length among them."""
-FORMAT = 1
-"""Of what is saved."""
-BODY = "model"
-"""The body's folder below the artifacts."""
+_PACKAGES = ("torch", "transformers", "sentence-transformers", "setfit")
 
 
-class SetFitText(Answering, Trainer):
+class SetFitText(Trainer):
     """Labels, sets of labels and grades from as few as eight examples of each."""
 
     name = "setfit"
@@ -145,50 +151,30 @@ class SetFitText(Answering, Trainer):
     licence = Licence("Apache-2.0", "https://github.com/huggingface/setfit/blob/main/LICENSE")
 
     def __init__(self) -> None:
-        self.kind = kinds.NOMINAL
-        self.labels: tuple[str, ...] = ()
-        self.estimators: list[Any] = []
-        self.curves = ()
-        self.bounds = (0.0, 1.0)
-        self._body: Any = None
-        self._batch_size = 16
+        self._model: FewShotModel | None = None
 
     def fit(self, context: FitContext) -> dict[str, float]:
         """Train the body on pairs and the head on its embeddings, and save; nothing is chosen on val."""
         rows = _checked(read_train_rows(context))
-        texts = [text for text, *_ in rows.texts]
-        context.reporter.status("fitting", f"looking for {context.params['model_name']}")
-        source = locate(str(context.params["model_name"]), tell=_teller(context))
+        name = str(context.params["model_name"])
+        context.reporter.status("fitting", f"looking for {name}")
+        source = locate(name, tell=lambda line: context.reporter.status("fitting", line))
         try:
-            with setfit_body.quiet():
-                tuned, plan, n_pairs = self._fit_body(context, source, rows, texts)
-                features = self._embed(texts)
+            self._model, metrics = _fit(context, source, rows)
         except ImportError as missing:
-            raise _missing(missing) from missing
-        self._fit_head(context, plan, features, rows)
-        self._save(context, source, plan, n_pairs, len(texts))
+            raise missing_dependency(missing, self.install_hint) from missing
         memory_estimate.tell_peak(context.reporter, context.device)
-        return {
-            "n_train": float(len(texts)),
-            "n_pairs": float(n_pairs),
-            "train_loss": tuned.train_loss,
-            "train_steps": float(plan.steps),
-            "train_pairs_per_s": plan.steps * plan.batch_size / max(tuned.seconds, 1e-9),
-            **self._train_score(features, rows),
-        }
+        return metrics
 
     def predict(self, rows: Iterable[Row]) -> Iterator[Prediction]:
         """Predict WINDOW_ROWS at a time; a row without text gets what the model says of no words."""
-        if self._body is None:
-            raise TrainerError("fit_failed", "There is no model yet.", "Call fit or load first.")
-        waiting = iter(rows)
+        model, waiting = self._fitted(), iter(rows)
         while True:
             window = list(islice(waiting, WINDOW_ROWS))
             if not window:
                 return
-            with setfit_body.quiet():
-                features = self._embed([texts_of(row, False)[0] for row in window])
-            for row, (payload, confidence) in zip(window, self.answers_of(features)):
+            features = model.embed([texts_of(row, False)[0] for row in window])
+            for row, (payload, confidence) in zip(window, model.answers_of(features)):
                 yield Prediction(str(row["instance_id"]), payload, confidence)
 
     @classmethod
@@ -198,9 +184,9 @@ class SetFitText(Answering, Trainer):
         try:
             card = model_files.read_card(artifacts)
             model_files.check_versions(card)
-            trainer._restore(artifacts, model_files.load_model(artifacts), device)
+            trainer._model = FewShotModel.load(artifacts, device)
         except ImportError as missing:
-            raise _missing(missing) from missing
+            raise missing_dependency(missing, cls.install_hint) from missing
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as failure:
             raise TrainerError(
                 "validation_failed", f"{model_files.MODEL} is no model of {cls.name}.", "Train again."
@@ -214,113 +200,12 @@ class SetFitText(Answering, Trainer):
         return trainer
 
     def label_order(self) -> list[str]:
-        return list(self.labels)
+        return list(self._fitted().labels)
 
-    def _fit_body(
-        self, context: FitContext, source: Source, rows: TrainRows, texts: list[str]
-    ) -> tuple[setfit_body.Tuned, setfit_body.Plan, int]:
-        params, reporter = context.params, context.reporter
-        kind = context.scheme.kind
-        batch_size, max_steps = int(params["batch_size"]), int(params["max_steps"])
-        pairs = contrast_pairs.draw_pairs(
-            kind, rows.targets, str(params["sampling"]), batch_size * max_steps, context.seed
-        )
-        plan = setfit_body.Plan(
-            steps=min(max_steps, int(params["epochs"]) * math.ceil(len(pairs) / batch_size)),
-            batch_size=batch_size,
-            learning_rate=float(params["body_learning_rate"]),
-            seed=context.seed,
-            device=context.device,
-        )
-        if not setfit_body.is_sentence_model(source.folder):
-            reporter.log(f"{source.name} is no sentence model: the mean of its last layer is the embedding.")
-        self._body = setfit_body.load(
-            source.folder, context.device, bool(params["normalize"]), params["max_length"]
-        )
-        self._batch_size = batch_size
-        reporter.status("fitting", f"training {source.name} on pairs of texts")
-        reporter.log(f"{len(pairs)} pairs of {len(texts)} texts, {plan.steps} steps of {batch_size} pairs.")
-        tuned = setfit_body.fine_tune(
-            self._body, texts, rows.targets.tolist(), pairs, plan, context.artifacts, reporter
-        )
-        return tuned, plan, len(pairs)
-
-    def _embed(self, texts: list[str]) -> Any:
-        return setfit_body.embeddings(self._body, texts, self._batch_size * 2)
-
-    def _fit_head(self, context: FitContext, plan: setfit_body.Plan, features: Any, rows: TrainRows) -> None:
-        import numpy as np
-
-        if not np.isfinite(features).all():
-            raise setfit_body.diverged(math.nan, plan.steps, plan.learning_rate)
-        context.reporter.status("fitting", "fitting the logistic regression")
-        self.kind, self.labels = context.scheme.kind, rows.labels
-        self.estimators = heads.fit_heads(
-            lambda: _classifier(context.params["head"], context.seed),
-            self.kind,
-            features,
-            rows.targets,
-            len(rows.labels),
-        )
-
-    def _train_score(self, features: Any, rows: TrainRows) -> dict[str, float]:
-        """How well the model fits its own train rows; says little about other texts."""
-        payloads = [payload for payload, _ in self.answers_of(features)]
-        if self.kind == kinds.MULTILABEL:
-            wanted = [sorted(label for label, on in zip(self.labels, row) if on) for row in rows.targets]
-            right = [payload["labels"] == labels for payload, labels in zip(payloads, wanted)]
-            return {"train_subset_accuracy": sum(right) / len(right)}
-        right = [payload["label"] == self.labels[code] for payload, code in zip(payloads, rows.targets)]
-        return {"train_accuracy": sum(right) / len(right)}
-
-    def _restore(self, artifacts: Path, state: Mapping[str, Any], device: str) -> None:
-        if state["format"] != FORMAT:
-            raise TrainerError(
-                "validation_failed",
-                f"The model is of format {state['format']}, and this version of potato_ray reads {FORMAT}.",
-                "Train again, or use the version that saved it.",
-            )
-        self.kind, self.labels = str(state["kind"]), tuple(map(str, state["labels"]))
-        self.estimators, self._batch_size = list(state["estimators"]), int(state["batch_size"])
-        with setfit_body.quiet():
-            self._body = setfit_body.load(artifacts / BODY, device, bool(state["normalize"]))
-
-    def _save(
-        self, context: FitContext, source: Source, plan: setfit_body.Plan, n_pairs: int, n_train: int
-    ) -> None:
-        context.reporter.status("saving", "saving the model")
-        artifacts, scheme = context.artifacts, context.scheme
-        artifacts.mkdir(parents=True, exist_ok=True)
-        with setfit_body.quiet():
-            setfit_body.save(self._body, artifacts / BODY)
-        state = {
-            "format": FORMAT,
-            "kind": self.kind,
-            "labels": list(self.labels),
-            "estimators": self.estimators,
-            "normalize": bool(context.params["normalize"]),
-            "batch_size": self._batch_size,
-        }
-        model_files.save_model(artifacts, state)
-        card = {
-            "trainer": self.name,
-            "scheme": scheme.name,
-            "annotation_type": scheme.annotation_type,
-            "kind": scheme.kind,
-            "base_model": source.as_json(),
-            "classifier": "LogisticRegression",
-            "max_length": self._body.model_body.max_seq_length,
-            "label_order": self.label_order(),
-            "n_train": n_train,
-            "n_pairs": n_pairs,
-            "steps": plan.steps,
-            "bundle_digest": context.bundle_digest,
-            "seed": context.seed,
-            "params": dict(context.params),
-            "versions": _versions(),
-            "created_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        }
-        model_files.write_json(artifacts / model_files.CARD, card)
+    def _fitted(self) -> FewShotModel:
+        if self._model is None:
+            raise TrainerError("fit_failed", "There is no model yet.", "Call fit or load first.")
+        return self._model
 
 
 def _checked(rows: TrainRows) -> TrainRows:
@@ -333,6 +218,61 @@ def _checked(rows: TrainRows) -> TrainRows:
     return rows
 
 
+def _fit(context: FitContext, source: Source, rows: TrainRows) -> tuple[FewShotModel, dict[str, float]]:
+    texts = [text for text, *_ in rows.texts]
+    pairs, plan = _plan(context, rows)
+    model = _untrained(context, source, rows)
+    context.reporter.status("fitting", f"training {source.name} on pairs of texts")
+    context.reporter.log(
+        f"{len(pairs)} pairs of {len(texts)} texts, {plan.steps} steps of {plan.batch_size} pairs."
+    )
+    with setfit_training.quiet():
+        tuned = setfit_training.fine_tune(
+            model.body, texts, rows.targets.tolist(), pairs, plan, context.artifacts, context.reporter
+        )
+    features = model.embed(texts)
+    setfit_training.check_finite(features, plan)
+    context.reporter.status("fitting", "fitting the logistic regression")
+    model.fit_head(lambda: _classifier(context.params["head"], context.seed), features, rows.targets)
+    _save(context, model, source, plan, {"n_train": len(texts), "n_pairs": len(pairs)})
+    return model, {
+        "n_train": float(len(texts)),
+        "n_pairs": float(len(pairs)),
+        "train_loss": tuned.train_loss,
+        "train_steps": float(plan.steps),
+        "train_pairs_per_s": plan.steps * plan.batch_size / max(tuned.seconds, 1e-9),
+        **model.train_score(features, rows),
+    }
+
+
+def _plan(context: FitContext, rows: TrainRows) -> tuple[Pairs, setfit_training.Plan]:
+    params = context.params
+    batch_size, max_steps = int(params["batch_size"]), int(params["max_steps"])
+    most = batch_size * max_steps
+    pairs = draw_pairs(context.scheme.kind, rows.targets, str(params["sampling"]), most, context.seed)
+    return pairs, setfit_training.Plan(
+        steps=min(max_steps, int(params["epochs"]) * math.ceil(len(pairs) / batch_size)),
+        batch_size=batch_size,
+        learning_rate=float(params["body_learning_rate"]),
+        seed=context.seed,
+        device=context.device,
+    )
+
+
+def _untrained(context: FitContext, source: Source, rows: TrainRows) -> FewShotModel:
+    params = context.params
+    if not sentence_body.is_sentence_model(source.folder):
+        context.reporter.log(
+            f"{source.name} is no sentence model: the mean of its last layer is the embedding."
+        )
+    context.reporter.status("fitting", f"loading {source.name}")
+    with setfit_training.quiet():
+        body = sentence_body.load(
+            source.folder, context.device, bool(params["normalize"]), params["max_length"]
+        )
+    return FewShotModel(context.scheme.kind, rows.labels, body, int(params["batch_size"]))
+
+
 def _classifier(head: Mapping[str, Any], seed: int) -> Any:
     from sklearn.linear_model import LogisticRegression
 
@@ -340,24 +280,32 @@ def _classifier(head: Mapping[str, Any], seed: int) -> Any:
     return LogisticRegression(C=head["C"], class_weight=weight, max_iter=head["max_iter"], random_state=seed)
 
 
-def _teller(context: FitContext) -> Any:
-    return lambda line: context.reporter.status("fitting", line)
-
-
-def _missing(missing: ImportError) -> TrainerError:
-    return TrainerError("missing_dependency", str(missing), into_this_python(SetFitText.install_hint))
-
-
-def _versions() -> dict[str, str]:
-    import sentence_transformers
-    import setfit
-    import torch
-    import transformers
-
-    found = {
-        "torch": torch.__version__,
-        "transformers": transformers.__version__,
-        "sentence-transformers": sentence_transformers.__version__,
-        "setfit": setfit.__version__,
+def _save(
+    context: FitContext,
+    model: FewShotModel,
+    source: Source,
+    plan: setfit_training.Plan,
+    sizes: Mapping[str, int],
+) -> None:
+    context.reporter.status("saving", "saving the model")
+    context.artifacts.mkdir(parents=True, exist_ok=True)
+    model.save(context.artifacts)
+    scheme = context.scheme
+    card = {
+        "trainer": SetFitText.name,
+        "scheme": scheme.name,
+        "annotation_type": scheme.annotation_type,
+        "kind": scheme.kind,
+        "base_model": source.as_json(),
+        "classifier": "LogisticRegression",
+        "max_length": model.body.model_body.max_seq_length,
+        "label_order": list(model.labels),
+        **sizes,
+        "steps": plan.steps,
+        "bundle_digest": context.bundle_digest,
+        "seed": context.seed,
+        "params": dict(context.params),
+        "versions": {**model_files.versions(), **{name: metadata.version(name) for name in _PACKAGES}},
+        "created_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
     }
-    return {**model_files.versions(), **found}
+    model_files.write_json(context.artifacts / model_files.CARD, card)

@@ -310,8 +310,8 @@ def test_a_missing_package_is_told_with_the_line_that_installs_it(
 
 def test_the_head_takes_what_its_members_say(models: Path, tmp_path: Path) -> None:
     run = fit(tmp_path, models / "sentences", head={"C": 0.5, "class_weight": "balanced"})
-    arguments = cast("SetFitText", run.trainer).estimators[0].get_params()
-    assert (arguments["C"], arguments["class_weight"], arguments["max_iter"]) == (0.5, "balanced", 1000)
+    head = cast("SetFitText", run.trainer)._fitted().estimators[0].get_params()
+    assert (head["C"], head["class_weight"], head["max_iter"]) == (0.5, "balanced", 1000)
 
 
 @pytest.mark.parametrize("given", [{"max_steps": -1}, {"max_steps": 0}, {"head": {"multi_target": "x"}}])

@@ -1,4 +1,4 @@
-"""The body of a SetFit model: a sentence model that learns, by setfit's Trainer, which texts are alike.
+"""A sentence model that learns, by setfit's Trainer, which texts are alike.
 
 Tunstall et al. 2022, "Efficient Few-Shot Learning Without Prompts". Of setfit's Trainer only the drawing of
 pairs is ours (contrast_pairs.py), and its model card, which looks for the data on the Hub, is left out.
@@ -6,7 +6,6 @@ pairs is ours (contrast_pairs.py), and its model card, which looks for the data 
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 import os
@@ -16,16 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Iterator, Mapping, Sequence
 
-from potato_ray.trainers import model_files, partial_model
+from potato_ray.trainers import model_files, partial_model, sentence_body
 from potato_ray.trainers.base import Reporter, TrainerError
 from potato_ray.trainers.contrast_pairs import Pairs
-from potato_ray.trainers.model_folder import MODULES
 from potato_ray.trainers.quiet import quiet as transformers_quiet
 
 LOG_STEPS = 50
 """So many points at most in the curve of the train loss."""
 _SCRATCH = "setfit"
-_OWN = "sentence_transformers."
 _TALKING = ("setfit", "sentence_transformers")
 
 
@@ -46,33 +43,6 @@ class Tuned:
 
     train_loss: float
     seconds: float
-
-
-def load(folder: Path, device: str, normalize: bool, max_length: int | None = None) -> Any:
-    """A setfit.SetFitModel whose body is the model in `folder`, without a head; the Hub is not asked.
-
-    A transformers model that is none of sentence-transformers gets the mean of its last layer as embedding.
-    Raises TrainerError (validation_failed), and ImportError where a package is missing.
-    """
-    import sentence_transformers
-    import setfit
-
-    _check_modules(folder)
-    try:
-        body = sentence_transformers.SentenceTransformer(
-            str(folder), device=device, local_files_only=True, trust_remote_code=False
-        )
-    except (AttributeError, KeyError, OSError, RuntimeError, TypeError, ValueError) as failure:
-        raise _not_loaded(folder, (str(failure).splitlines() or [type(failure).__name__])[0]) from failure
-    body.float()  # in 16 bits a step of learning would be rounded away
-    if max_length is not None:
-        body.max_seq_length = min(max_length, body.max_seq_length or max_length)
-    return setfit.SetFitModel(model_body=body, normalize_embeddings=normalize)
-
-
-def is_sentence_model(folder: Path) -> bool:
-    """Whether a folder's model says itself how its embeddings are made."""
-    return (folder / MODULES).is_file()
 
 
 def fine_tune(
@@ -108,30 +78,20 @@ def fine_tune(
     return Tuned(float(loss), time.monotonic() - began)
 
 
-def embeddings(model: Any, texts: Sequence[str], batch_size: int) -> Any:
-    """n × width, float32."""
-    import numpy as np
-
-    if not texts:
-        return np.empty((0, 0), dtype=np.float32)
-    return model.encode(list(texts), batch_size=batch_size, show_progress_bar=False)
-
-
-def save(model: Any, folder: Path) -> None:
-    """Write the body as safetensors with its tokenizer, aside first: a folder of that name is whole."""
-    temporary = folder.with_name(folder.name + ".part")
-    partial_model.remove(temporary)
-    model.model_body.save(str(temporary), create_model_card=False, safe_serialization=True)
-    partial_model.remove(folder)
-    os.replace(str(temporary), str(folder))
-
-
 def diverged(loss: float, step: int, learning_rate: float) -> TrainerError:
     return TrainerError(
         "fit_failed",
         f"The loss became {loss} at step {step}, with a body_learning_rate of {learning_rate:g}.",
         f"Lower body_learning_rate, to {learning_rate / 10:g} for a start.",
     )
+
+
+def check_finite(features: Any, plan: Plan) -> None:
+    """Raises TrainerError (fit_failed) where an embedding is no number: the last steps may have spoilt it."""
+    import numpy as np
+
+    if not np.isfinite(features).all():
+        raise diverged(math.nan, plan.steps, plan.learning_rate)
 
 
 @contextmanager
@@ -151,49 +111,11 @@ def quiet() -> Iterator[None]:
             logger.setLevel(level)
 
 
-def _check_modules(folder: Path) -> None:
-    """Refuse parts of the model that are code of its folder, and weights that are read by unpickling.
-
-    Before its version 6, sentence-transformers runs the code of a folder on this machine unasked.
-    """
-    try:
-        listed = json.loads((folder / MODULES).read_text("utf-8")) if is_sentence_model(folder) else []
-        for module in listed:
-            part = folder / str(module["path"])
-            _check_module(str(module["type"]), part)
-    except (AttributeError, KeyError, OSError, TypeError, ValueError) as failure:
-        raise _not_loaded(folder, f"its {MODULES} cannot be read ({failure})") from failure
-
-
-def _check_module(kind: str, part: Path) -> None:
-    if not kind.startswith(_OWN):
-        raise _not_loaded(part, f"{kind} is none of sentence-transformers, and code of a model is never run")
-    config = part / "config.json"
-    activation = str(_read(config).get("activation_function", "")) if kind.endswith(".Dense") else ""
-    if activation and not activation.startswith("torch.nn."):
-        raise _not_loaded(part, f"its activation {activation} is none of torch, and other code is never run")
-    if (part / "pytorch_model.bin").is_file() and not (part / "model.safetensors").is_file():
-        raise _not_loaded(part, "its weights are pickled, which can run code; save it as safetensors")
-
-
-def _read(path: Path) -> Mapping[str, Any]:
-    body = json.loads(path.read_text("utf-8"))
-    return body if isinstance(body, dict) else {}
-
-
-def _not_loaded(folder: Path, reason: str) -> TrainerError:
-    return TrainerError(
-        "validation_failed",
-        f"The model in {folder} cannot be used to compare texts: {reason}.",
-        "Choose a sentence-transformers model, or a transformers model of texts.",
-    )
-
-
 def _keep_partial(model: Any, artifacts: Path, step: int, of_steps: int) -> None:
     if step == 0:
         return
     folder = artifacts / partial_model.PARTIAL
-    save(model, folder)
+    sentence_body.save(model, folder)
     note = {"partial": True, "step": step, "of_steps": of_steps, "chosen_on_val": False}
     model_files.write_json(folder / partial_model.NOTE, note)
 
