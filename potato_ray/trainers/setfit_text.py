@@ -66,7 +66,7 @@ class SetFitText(Trainer):
         Param(
             "max_steps",
             "int",
-            200,
+            100,
             "Batches of pairs that the model learns from, at most; it bounds the time.",
             minimum=1,
             maximum=100_000,
@@ -83,7 +83,7 @@ class SetFitText(Trainer):
         Param(
             "body_learning_rate",
             "float",
-            2e-5,
+            5e-5,
             "The highest rate at which the sentence model learns.",
             minimum=1e-8,
             maximum=1.0,
