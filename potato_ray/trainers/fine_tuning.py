@@ -148,7 +148,7 @@ def _arguments(plan: Plan, n_train: int, has_val: bool, folder: Path) -> dict[st
         "logging_steps": max(1, steps // CURVE_POINTS),
         "logging_nan_inf_filter": False,
         "eval_strategy": "epoch" if has_val else "no",
-        "save_strategy": "epoch" if has_val else "no",
+        "save_strategy": _saved_when() if has_val else "no",
         "save_total_limit": 1,
         "save_only_model": True,
         "load_best_model_at_end": has_val,
@@ -175,6 +175,14 @@ def _arguments(plan: Plan, n_train: int, has_val: bool, folder: Path) -> dict[st
         arguments["activation_checkpointing" if new else "gradient_checkpointing"] = True
         arguments["gradient_checkpointing_kwargs"] = {"use_reentrant": False}
     return {name: value for name, value in arguments.items() if name in known}
+
+
+def _saved_when() -> str:
+    """After epochs that are the best so far alone, where transformers knows that (since 4.47)."""
+    from transformers import trainer_utils
+
+    strategy = getattr(trainer_utils, "SaveStrategy", None)
+    return "best" if hasattr(strategy, "BEST") else "epoch"
 
 
 def _settle_device(arguments: Any, device: str) -> None:

@@ -17,6 +17,7 @@ import argparse
 import json
 import random
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -250,6 +251,7 @@ def few(study: Study, entered: Sequence[Contestant], sizes: Sequence[int], n_see
             outcomes = [
                 fit(contestant, study.few(per_label, seed), seed, held_out) for seed in range(n_seeds)
             ]
+            print(f"done: {contestant.title}", file=sys.stderr, flush=True)
             means = [outcome.mean for outcome in outcomes]
             seconds = statistics.fmean(outcome.seconds for outcome in outcomes)
             drawn[contestant.title] = resampled(outcomes, score_of)
@@ -278,12 +280,14 @@ def main() -> None:
     parser.add_argument("--few", type=int, nargs="+", default=[])
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--only", nargs="+", default=[], help="parts of the titles of those that take part")
+    parser.add_argument("--without", nargs="+", default=[], help="parts of the titles of those that do not")
     arguments = parser.parse_args()
     study = Study.of(arguments.project, arguments.scheme)
     entered = [
         each
         for each in contestants(arguments.model)
         if not arguments.only or any(part in each.title for part in arguments.only)
+        if not any(part in each.title for part in arguments.without)
     ]
     if arguments.few:
         few(study, entered, arguments.few, arguments.seeds)
