@@ -115,7 +115,8 @@ class Training:
     def _device(self, kind: type[Trainer]) -> str:
         where = f"Python {platform.python_version()} on {socket.gethostname()}"
         if not _needs_torch(kind):
-            self.reporter.log(f"{where}, {kind.name} computes on the CPU")
+            late = kind.also_requires(self.spec.params)
+            self.reporter.log(where if late else f"{where}, {kind.name} computes on the CPU")
             return "cpu"
         return self._torch_device(f"{where}, {kind.name} computes")
 

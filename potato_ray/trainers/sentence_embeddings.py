@@ -153,7 +153,8 @@ class SentenceEmbeddings:
     def _tell_of_cache(self, n_texts: int, n_new: int, cache: EmbeddingCache) -> None:
         if self.reporter is None:
             return
-        self.reporter.log(f"Embeddings: {n_new} of {n_texts} computed, the others from {cache.path}")
+        kept = f"; {n_texts - n_new} were in {cache.path}" if n_new < n_texts else ""
+        self.reporter.log(f"Embeddings of {n_new} of {n_texts} texts computed{kept}")
         if cache.trouble:
             self.reporter.log(
                 f"Embeddings are not kept for the next run: {cache.trouble}. Give it a folder with "

@@ -76,6 +76,18 @@ class Facts(Majority):
         context.reporter.log(f"path: {os.pathsep.join(sys.path)}")
 
 
+class LateDevice(Majority):
+    """Requires torch only when it is told so, and computes with it in the middle of its fit."""
+
+    @classmethod
+    def also_requires(cls, params):
+        return tuple(Requirement(module, module) for module in params["modules"])
+
+    def misbehave(self, context):
+        context.reporter.log(f"torch loaded: {'torch' in sys.modules}, device: {context.device}")
+        context.reporter.log(f"late device: {context.late_device()}")
+
+
 class Silent(Majority):
     """Sleeps in Python code, which a SIGTERM interrupts."""
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import stat
+from pathlib import Path
 
 import pytest
+from gpu_machine import FAKE_TORCH
 from job_folders import end_of, events_of, last, logged
 
 from potato_ray.job.launcher import start_detached
@@ -72,6 +74,24 @@ def test_the_worker_gets_a_clean_environment_and_default_signals(make_job, monke
     assert "CUDA_DEVICE_ORDER=PCI_BUS_ID" in facts
     assert "HF_HOME=/models" in facts
     assert "sigint blocked: False" in facts
+
+
+def test_a_trainer_may_ask_for_torch_and_a_device_of_it_late(make_job):
+    path = os.pathsep.join([str(Path(__file__).parent), str(FAKE_TORCH)])
+    job = make_job("LateDevice", env={"PYTHONPATH": path}, params={"modules": ["torch"]})
+    run(job)
+    facts = logged(job)
+    assert "torch loaded: False, device: cpu" in facts
+    assert any(fact.startswith("torch computes on cuda") for fact in facts)
+    assert "late device: cuda" in facts
+
+
+def test_what_a_trainer_requires_with_its_parameters_is_missed_before_the_data_is_read(make_job):
+    job = make_job("LateDevice", params={"modules": ["no_such_module"]})
+    (job.path / "bundle" / "train.jsonl").unlink()
+    run(job)
+    assert outcome(job).error_code == "missing_dependency"
+    assert "lacks no_such_module" in outcome(job).message
 
 
 def test_the_job_folder_is_the_working_directory_but_not_importable(make_job):

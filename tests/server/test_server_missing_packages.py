@@ -50,6 +50,17 @@ def test_a_start_on_local_is_refused_with_it(serve) -> None:
     assert elsewhere.json()["started"]
 
 
+def test_a_start_whose_parameters_ask_for_a_package_is_refused_with_its_line(
+    serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "_is_installed", lambda module: module != "sentence_transformers")
+    body = {"trainer": "sklearn-text", "schemas": ["sentiment"]}
+    embedded = {**body, "params": {"vectorizer": "sentence-transformers"}}
+    answer = serve().client.post(f"{API}/runs", json=embedded)
+    assert (answer.status_code, answer.json()["error_code"]) == (409, "missing_dependency")
+    assert answer.json()["next_step"].endswith("pip install scikit-learn skops sentence-transformers")
+
+
 def test_the_command_is_refused_with_it(serve) -> None:
     with pytest.raises(StartRefused) as refused:
         plan_new_start(serve().config, StartRequest(Absent.name, ("sentiment",)))

@@ -117,7 +117,7 @@ def test_a_second_training_loads_no_model(
     forbid_models(monkeypatch)
     second = fit(tmp_path, tiny)
     assert second.of(opinions(20, seed=2)[0]) == said
-    assert "Embeddings: 0 of 80 computed, the others from" in second.recorder.said
+    assert "Embeddings of 0 of 80 texts computed; 80 were in" in second.recorder.said
 
 
 def test_only_new_texts_are_computed_and_each_of_them_once(
