@@ -87,9 +87,11 @@ class StartForm:
 
     @property
     def first(self) -> str:
-        def rank(trainer: TrainerChoice) -> tuple[bool, bool, bool, int]:
-            confirm, own = trainer.licence["needs_confirmation"], trainer.name in BUILT_IN
-            return bool(trainer.lacking), confirm, not own, -len(trainer.schemes)
+        ours = list(BUILT_IN)
+
+        def rank(trainer: TrainerChoice) -> tuple[bool, bool, int, int]:
+            place = ours.index(trainer.name) if trainer.name in ours else len(ours)
+            return bool(trainer.lacking), trainer.licence["needs_confirmation"], place, -len(trainer.schemes)
 
         return min(self.trainers, key=rank).name if self.trainers else ""
 

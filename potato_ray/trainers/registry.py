@@ -28,12 +28,12 @@ from potato_ray.trainers.model_files import CARD, read_card
 ENTRY_POINT_GROUP = "potato_ray.trainers"
 
 BUILT_IN = {
+    "sklearn-text": "potato_ray.trainers.sklearn_text:SklearnText",
+    "setfit": "potato_ray.trainers.setfit_text:SetFitText",
     "hf-text-classification": "potato_ray.trainers.hf_text:HfTextClassification",
     "rdkit-property": "potato_ray.trainers.rdkit_property:RdkitProperty",
-    "setfit": "potato_ray.trainers.setfit_text:SetFitText",
-    "sklearn-text": "potato_ray.trainers.sklearn_text:SklearnText",
 }
-"""Trainer → its class, as `module:Class`."""
+"""Trainer → its class, as `module:Class`; the one that asks for least comes first, and is begun with."""
 
 _CLASS_PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
