@@ -58,20 +58,22 @@ def start(session: Session, trainer: str = "rehearsal", schema: str = "sentiment
     return str(answer["run_id"])
 
 
-def wait_until(config: ProjectConfig, run_id: str, true_of: Callable[[Run], bool]) -> Run:
+def wait_until(
+    config: ProjectConfig, run_id: str, true_of: Callable[[Run], bool], within_s: float = DEADLINE_S
+) -> Run:
     """Wait until something is true of a run; fails at the deadline, naming what the run was."""
-    reader, deadline = reader_of(config), time.monotonic() + DEADLINE_S
+    reader, deadline = reader_of(config), time.monotonic() + within_s
     while True:
         run = reader.run(run_id)
         if true_of(run):
             return run
         assert not run.ended, f"ended as {run.state}: {run.error_code} {run.error} {run.error_evidence}"
-        assert time.monotonic() < deadline, f"still {run.status} ({run.step}) after {DEADLINE_S} s"
+        assert time.monotonic() < deadline, f"still {run.status} ({run.step}) after {within_s} s"
         time.sleep(0.02)
 
 
-def ended(config: ProjectConfig, run_id: str) -> Run:
-    return wait_until(config, run_id, lambda run: run.ended)
+def ended(config: ProjectConfig, run_id: str, within_s: float = DEADLINE_S) -> Run:
+    return wait_until(config, run_id, lambda run: run.ended, within_s)
 
 
 def in_step(step: str) -> Callable[[Run], bool]:

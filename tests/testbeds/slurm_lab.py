@@ -30,6 +30,7 @@ GRACE_S = 2
 class SlurmLab(SshLab):
     """An SshLab whose other backends submit, one for each of `variants`: more of its keys, by its name.
 
+    A variant with a type is a backend of that type, with these keys alone.
     `slurm_env`: what SLURM's commands on the login node find the cluster by.
     """
 
@@ -41,6 +42,7 @@ class SlurmLab(SshLab):
         remote_dir: Path,
         variants: Mapping[str, Mapping[str, Any]],
         slurm_env: Mapping[str, str],
+        **training: Any,
     ) -> None:
         self.cluster = cluster
         self.squeues = remote_dir.parent / "squeues"
@@ -60,9 +62,9 @@ class SlurmLab(SshLab):
                 **slurm_env,
             },
         }
-        backends = {name: {**usual, **keys} for name, keys in variants.items()}
+        backends = {name: {**({} if "type" in keys else usual), **keys} for name, keys in variants.items()}
         limits = {"max_concurrent_runs": 20, "queue_max": 20, "retain_runs": 50, "grace_seconds": GRACE_S}
-        super().__init__(sshd, make_project, remote_dir, None, backends, **limits)
+        super().__init__(sshd, make_project, remote_dir, None, backends, **{**limits, **training})
 
     def _serve(self, port: int = 0) -> ServerProcess:
         # Workers are lost sooner than after 300 s.
@@ -103,10 +105,15 @@ def _impatient(cluster: SlurmCluster) -> dict[str, str]:
 
 @contextmanager
 def slurm_lab(
-    cluster: SlurmCluster, variants: Mapping[str, Mapping[str, Any]], *, impatient: bool = False
+    cluster: SlurmCluster,
+    variants: Mapping[str, Mapping[str, Any]],
+    *,
+    impatient: bool = False,
+    **training: Any,
 ) -> Iterator[SlurmLab]:
     """The whole of it, on storage that login and compute nodes share: this machine's disk.
 
+    `training` are further keys of the project's model_training.
     `impatient`: the login node sees within seconds that SLURM is away.
     """
     slurm_env = _impatient(cluster) if impatient else cluster.env
@@ -117,5 +124,6 @@ def slurm_lab(
         projects() as make_project,
     ):
         Path(folder).chmod(0o755)
-        with SlurmLab(cluster, sshd, make_project, Path(folder) / "shared", variants, slurm_env) as lab:
+        shared = Path(folder) / "shared"
+        with SlurmLab(cluster, sshd, make_project, shared, variants, slurm_env, **training) as lab:
             yield lab
