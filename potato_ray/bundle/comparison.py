@@ -27,7 +27,7 @@ def split_changes(before: Mapping[str, Any], now: Mapping[str, Any], run_id: str
         for name, key in _KEYS.items()
         if name in before and name in now and not _same(before[name], now[name])
     ]
-    ways = [_way(manifest.get("split_by")) for manifest in (before, now)]
+    ways = [_way(manifest) for manifest in (before, now)]
     if ways[0] != ways[1]:
         warnings.append(
             f"The split has changed from {ways[0]} to {ways[1]} since run {run_id}: items that were held out "
@@ -36,8 +36,12 @@ def split_changes(before: Mapping[str, Any], now: Mapping[str, Any], run_id: str
     return warnings
 
 
-def _way(split_by: str | None) -> str:
-    return f"that by {split_by}" if split_by else "the study's own"
+def _way(manifest: Mapping[str, Any]) -> str:
+    """How items were grouped, and by which fields: a scaffold of another field is another one."""
+    split_by, fields = manifest.get("split_by"), manifest.get("fields") or ()
+    if not split_by:
+        return "the study's own"
+    return f"that by {split_by}{' of ' if fields else ''}{', '.join(map(str, fields))}"
 
 
 def _same(before: Any, now: Any) -> bool:

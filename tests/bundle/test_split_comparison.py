@@ -47,3 +47,10 @@ def test_another_grouping_of_the_items_is_named_in_both_directions() -> None:
     [back] = split_changes(grouped, MANIFEST, "r1")
     assert "has changed from the study's own to that by scaffold since run r1" in there
     assert "has changed from that by scaffold to the study's own since run r1" in back
+
+
+def test_the_same_grouping_by_another_field_is_another_one() -> None:
+    before = {**MANIFEST, "split_by": "scaffold", "fields": ["smiles"]}
+    [warning] = split_changes(before, {**before, "fields": ["smiles_clean"]}, "r1")
+    assert "from that by scaffold of smiles to that by scaffold of smiles_clean" in warning
+    assert split_changes(before, dict(before), "r1") == []
