@@ -22,6 +22,7 @@ from potato_ray.registry.runs import Run, to_json
 from potato_ray.trainers import params as trainer_params
 from potato_ray.trainers import registry as trainer_registry
 from potato_ray.trainers.base import Trainer, TrainerError
+from potato_ray.trainers.installing import into_this_python, lacking
 
 HTTP_STATUS = {
     "unknown_trainer": 400,
@@ -110,12 +111,26 @@ def plan_start(config: ProjectConfig, request: StartRequest) -> StartPlan:
 def plan_new_start(config: ProjectConfig, request: StartRequest) -> StartPlan:
     """The same for a start that is made now: what runs on local needs its packages in this Python.
 
+    What groups the items does on every backend, for the bundle is built here.
     A run that has waited finds them missing itself, and says so in its error.
     """
     plan = plan_start(config, request)
+    _check_grouping(plan)
     if plan.backend == LOCAL:
         _check_packages(plan)
     return plan
+
+
+def _check_grouping(plan: StartPlan) -> None:
+    grouping = plan.trainer.grouping(plan.params)
+    missing = trainer_registry.not_installed(grouping.requires) if grouping else []
+    if grouping and missing:
+        raise StartRefused(
+            f"Items cannot be split by {grouping.by} here, where the bundle is built: "
+            f"{lacking(need.package for need in missing)}",
+            code="missing_dependency",
+            next_step=into_this_python(grouping.install_hint),
+        )
 
 
 def _check_packages(plan: StartPlan) -> None:

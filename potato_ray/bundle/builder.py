@@ -7,6 +7,7 @@ writes rows, so texts are never held in memory together. Small data files are re
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +105,8 @@ class _Build:
         targets = self._targets(index, resolution)
         if not targets:
             raise self._nothing_to_train_on(index, reading, resolution)
-        plan = plan_splits(self.request, index, targets, reading.answered, self._own_groups(index, targets))
+        groups = self._own_groups(index, targets)
+        plan = plan_splits(self.request, self._as_read(index), targets, reading.answered, groups)
         modality = self._modality(index)
         media = MediaLinks(self.request.paths, self.folder / MEDIA_FOLDER) if modality == "image" else None
         files = self._write_rows(index, plan, targets, media)
@@ -191,9 +193,9 @@ class _Build:
     def _modality(self, index: ItemIndex) -> str:
         """image for pictures to draw on, and where every text is the name of a picture; else text.
 
-        A trainer that reads a field of its own looks at no pictures.
+        A trainer of texts that reads a field of its own looks at no pictures.
         """
-        if self.wishes.fields:
+        if self.wishes.fields and not self.wishes.pictures:
             return "text"
         n_texts = len(index.positions) - len(index.empty)
         all_pictures = 0 < n_texts == index.n_media
@@ -206,6 +208,11 @@ class _Build:
             return None
         step = f"grouping the items by {self.wishes.split_by}"
         return self.wishes.groups(self._counted(index, step), targets)
+
+    def _as_read(self, index: ItemIndex) -> ItemIndex:
+        """The index as the trainer sees it: an item without text is not empty that has a field of its own."""
+        items = self._counted(index, "reading the fields of the items")
+        return replace(index, empty=self.wishes.empty_of(items, index.empty))
 
     # --- writing ----------------------------------------------------------------------------------
 

@@ -20,11 +20,15 @@ from potato_ray.trainers.registry import get_trainer
 
 @dataclass(frozen=True)
 class TrainerWishes:
-    """`fields` are carried by the rows beside the text; `grouping` is None where the study splits."""
+    """`fields` are carried by the rows beside the text; `grouping` is None where the study splits.
+
+    `pictures` says whether the trainer learns from pictures at all.
+    """
 
     trainer: str = ""
     fields: tuple[str, ...] = ()
     grouping: Grouping | None = None
+    pictures: bool = True
 
     @classmethod
     def of(cls, request: BundleRequest) -> TrainerWishes:
@@ -33,7 +37,8 @@ class TrainerWishes:
         if trainer is None:
             return cls()
         params = request.params
-        return cls(trainer.name, trainer.item_fields(params), trainer.grouping(params))
+        pictures = "image" in trainer.modalities
+        return cls(trainer.name, trainer.item_fields(params), trainer.grouping(params), pictures)
 
     @property
     def split_by(self) -> str | None:
@@ -60,6 +65,17 @@ class TrainerWishes:
             if item.instance_id in labelled
         )
         return {instance_id: group for instance_id, group in found if group}
+
+    def empty_of(self, items: Iterable[Item], without_text: frozenset[str]) -> frozenset[str]:
+        """Those of the items without text that have none of the fields either."""
+        if not self.fields or not without_text:
+            return without_text
+        return frozenset(
+            item.instance_id
+            for item in items
+            if item.instance_id in without_text
+            and not any(text.strip() for text in self.row(item)["fields"].values())
+        )
 
     def check_fields(self, items: Iterable[Item]) -> None:
         """Raises RunFailed for a field that no item has."""

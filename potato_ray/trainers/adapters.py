@@ -6,16 +6,20 @@ QLoRA (Dettmers et al. 2023) keeps that model in 4 bit.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Mapping
+from typing import Any, Mapping, Sequence
 
 from potato_ray.trainers.base import Param, TrainerError
 from potato_ray.trainers.installing import missing_dependency
+from potato_ray.trainers.model_files import write_json
 from potato_ray.trainers.quiet import quiet
+from potato_ray.trainers.unreadable import in_a_line, is_memory
 
 NONE, FOUR_BIT, EIGHT_BIT = "none", "4bit", "8bit"
 QUANTIZE = (NONE, FOUR_BIT, EIGHT_BIT)
+CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 ALL_LINEAR = "all-linear"
 """peft's word for every linear layer but the last, whatever the architecture calls them."""
 
@@ -70,8 +74,8 @@ class Lora:
             str(value["quantize"]),
         )
 
-    def onto(self, model: Any, checkpointing: bool) -> Any:
-        """The model with the matrices; they and the last layer are what is trained. Raises TrainerError."""
+    def onto(self, model: Any, new_layers: Sequence[str], checkpointing: bool) -> Any:
+        """The model with the matrices; they and `new_layers` are what is trained. Raises TrainerError."""
         import peft
 
         try:
@@ -80,26 +84,45 @@ class Lora:
                     model = peft.prepare_model_for_kbit_training(
                         model, use_gradient_checkpointing=checkpointing
                     )
-                return peft.get_peft_model(model, self.config())
+                return peft.get_peft_model(model, self.config(new_layers))
         except ValueError as failure:
             which = ", ".join(self.targets or (ALL_LINEAR,))
             raise TrainerError(
                 "validation_failed",
-                f"LoRA finds no layers {which} in this model: {str(failure).splitlines()[0]}",
+                f"LoRA finds no layers {which} in this model: {in_a_line(failure)}",
                 "Name layers that it has in lora.targets, or leave targets out.",
             ) from failure
 
-    def config(self) -> Any:
-        """As peft takes it, for a classifier of sequences; its last layer is trained whole."""
+    def config(self, new_layers: Sequence[str] = ()) -> Any:
+        """As peft takes it, for a classifier of sequences.
+
+        `new_layers`, which the base has no weights for, are trained and saved whole: they are drawn anew
+        whenever the base is loaded.
+        """
         import peft
 
+        known = {each.name for each in fields(peft.LoraConfig)}
+        more = {"exclude_modules": list(new_layers)} if new_layers and "exclude_modules" in known else {}
         return peft.LoraConfig(
             task_type=peft.TaskType.SEQ_CLS,
             r=self.r,
             lora_alpha=self.alpha,
             lora_dropout=self.dropout,
             target_modules=ALL_LINEAR if self.targets is None else list(self.targets),
+            modules_to_save=list(new_layers) or None,
+            **more,
         )
+
+
+def save_adapter(model: Any, folder: Path, base: str) -> None:
+    """Write the adapter as safetensors, its base by the name that the run knows it by."""
+    model.save_pretrained(str(folder))
+    readme = folder / "README.md"
+    if readme.exists():  # an empty form
+        readme.unlink()
+    config = folder / CONFIG
+    body = json.loads(config.read_text("utf-8"))
+    write_json(config, {**body, "base_model_name_or_path": base})
 
 
 def with_adapter(model: Any, folder: Path) -> Any:
@@ -107,12 +130,16 @@ def with_adapter(model: Any, folder: Path) -> Any:
     import peft
 
     try:
+        for name in (CONFIG, WEIGHTS):
+            (folder / name).stat()
         with quiet():
             return peft.PeftModel.from_pretrained(model, str(folder))
     except Exception as failure:  # torn files and unlike bases: each of its libraries has its own kind
+        if is_memory(failure):
+            raise
         raise TrainerError(
             "validation_failed",
-            f"The adapter in {folder} cannot be put beside its base model: {str(failure).splitlines()[0]}",
+            f"The adapter in {folder} cannot be put beside its base model: {in_a_line(failure)}",
             "Copy the run's artifacts again, or train again.",
         ) from failure
 
@@ -162,6 +189,8 @@ def check_quantization(how: str, device: str) -> None:
     except ImportError as missing:
         raise missing_dependency(missing, "pip install bitsandbytes", f"quantize: {how}") from missing
     except Exception as failure:  # what its CUDA libraries raise is of many kinds
+        if is_memory(failure):
+            raise
         version = getattr(bitsandbytes, "__version__", "?")
         raise TrainerError(
             "unfitting_device",

@@ -65,10 +65,11 @@ def _candidates(kind: str, targets: Any, most: int, draw: Any) -> tuple[Any, Any
     n_alike = n_unlike = 0
     for first, second in _blocks(len(targets), draw):
         alike = _alike(kind, targets, first, second)
-        n_alike += int(alike.sum())
-        n_unlike += int((~alike).sum())
         # Of what there is plenty, no more is kept than can be used.
-        kept = np.concatenate([np.flatnonzero(alike)[:most], np.flatnonzero(~alike)[:most]])
+        yes = np.flatnonzero(alike)[: max(0, most - n_alike)]
+        no = np.flatnonzero(~alike)[: max(0, most - n_unlike)]
+        n_alike, n_unlike = n_alike + len(yes), n_unlike + len(no)
+        kept = np.concatenate([yes, no])
         kept.sort()
         found.append((first[kept], second[kept], alike[kept]))
         if min(n_alike, n_unlike) >= most:

@@ -16,6 +16,7 @@ from potato_ray.trainers.base import Reporter, TrainerError
 from potato_ray.trainers.hf_model import TextClassifier, collator
 from potato_ray.trainers.quiet import quiet
 from potato_ray.trainers.token_data import TokenItems
+from potato_ray.trainers.unreadable import in_a_line
 
 CHECKPOINTS = "checkpoints"
 CURVE_POINTS = 50
@@ -27,7 +28,10 @@ FEWEST_EPOCHS, MOST_EPOCHS, USUAL_STEPS = 4, 40, 250
 
 @dataclass(frozen=True)
 class Plan:
-    """How to train. `patience` in epochs without a better one, 0 for none; `half` as in TextClassifier."""
+    """How to train. `patience` in epochs without a better one, 0 for none; `half` as in TextClassifier.
+
+    `batch_size` is that of each of the `cards`.
+    """
 
     epochs: int
     batch_size: int
@@ -38,12 +42,13 @@ class Plan:
     patience: int
     seed: int
     device: str
+    cards: int = 1
     half: str = ""
     checkpointing: bool = False
 
     def steps(self, n_train: int) -> int:
         """Of the optimizer, in all."""
-        batches = math.ceil(n_train / self.batch_size)
+        batches = math.ceil(n_train / (self.batch_size * self.cards))
         return self.epochs * max(1, math.ceil(batches / self.gradient_accumulation))
 
 
@@ -85,8 +90,7 @@ def fine_tune(
         try:
             done = learner.train()
         except BaseException as end:
-            stopped = not isinstance(end, Exception)
-            partial_model.keep(folder, folder / CHECKPOINTS, learner, as_it_is=stopped)
+            _keep(folder, learner, reporter, stopped=not isinstance(end, Exception))
             raise
         partial_model.remove(folder / CHECKPOINTS)
     state = learner.state
@@ -98,6 +102,14 @@ def fine_tune(
         seconds=time.monotonic() - began,
         score=None if state.best_metric is None else float(state.best_metric),
     )
+
+
+def _keep(folder: Path, learner: Any, reporter: Reporter, stopped: bool) -> None:
+    """What the end of a training leaves; that it could not be kept must not hide why it ended."""
+    try:
+        partial_model.keep(folder, folder / CHECKPOINTS, learner, as_it_is=stopped)
+    except Exception as failure:  # noqa: BLE001 - a full disk, a GPU that has gone: whatever it is
+        reporter.log(f"The model so far could not be kept: {in_a_line(failure)}", "warning")
 
 
 def _learner(
@@ -112,7 +124,6 @@ def _learner(
     import transformers
 
     arguments = transformers.TrainingArguments(**_arguments(plan, len(train), val is not None, folder))
-    _settle_device(arguments, plan.device)
     callbacks = [_watch(plan, reporter)]
     if plan.patience and val is not None:
         callbacks.append(transformers.EarlyStoppingCallback(plan.patience))
@@ -183,16 +194,6 @@ def _saved_when() -> str:
 
     strategy = getattr(trainer_utils, "SaveStrategy", None)
     return "best" if hasattr(strategy, "BEST") else "epoch"
-
-
-def _settle_device(arguments: Any, device: str) -> None:
-    """Every visible card is used for plain "cuda"; for "cuda:1" it is that one alone."""
-    if not device.startswith("cuda:"):
-        return
-    import torch
-
-    arguments._n_gpu = min(1, arguments.n_gpu)
-    torch.cuda.set_device(device)
 
 
 def _learner_class(classifier: TextClassifier, weights: Any, plan: Plan) -> Any:

@@ -10,7 +10,8 @@ from typing import Any
 from potato_ray.trainers import adapters, epoch_choice, fine_tuning, kinds, memory_estimate, model_files
 from potato_ray.trainers.base import FitContext
 from potato_ray.trainers.features import Texts
-from potato_ray.trainers.hf_model import TextClassifier, load_model, load_tokenizer, precision
+from potato_ray.trainers.hf_model import TextClassifier, load_base, load_tokenizer, precision
+from potato_ray.trainers.model_folder import digest
 from potato_ray.trainers.pretrained import Source
 from potato_ray.trainers.quiet import quiet
 from potato_ray.trainers.temperature import Temperature, choose
@@ -20,6 +21,8 @@ from potato_ray.trainers.train_rows import TrainRows, texts_of
 from potato_ray.trainers.value_range import value_range
 
 FULL_RATE, LORA_RATE = 5e-5, 5e-4
+SEEDS = 2**32
+"""numpy's generator takes no greater ones."""
 MODEL, ADAPTER = "model", "adapter"
 """Folders below the artifacts: the whole model, or what LoRA has trained."""
 _PACKAGES = ("torch", "transformers", "peft", "accelerate", "bitsandbytes")
@@ -40,7 +43,7 @@ class HfFit:
     def run(self) -> tuple[TextClassifier, dict[str, float]]:
         import transformers
 
-        transformers.set_seed(self.context.seed)
+        transformers.set_seed(self.context.seed % SEEDS)
         classifier = self._classifier()
         train = TokenItems(
             encode(classifier.tokenizer, self.rows.texts, classifier.max_length),
@@ -70,11 +73,13 @@ class HfFit:
     def _classifier(self) -> TextClassifier:
         self.reporter.status("fitting", f"loading {self.source.name}")
         quantize = self.lora.quantize if self.lora else adapters.NONE
-        model = load_model(self.source.folder, self.objective, quantize)
+        loaded = load_base(self.source.folder, self.objective, quantize)
+        model = loaded.model
         tokenizer = load_tokenizer(self.source.folder, model)
         most = most_tokens(tokenizer, model.config)
         if self.lora is not None:
-            model = self.lora.onto(model, bool(self.params["gradient_checkpointing"]))
+            checkpointing = bool(self.params["gradient_checkpointing"])
+            model = self.lora.onto(model, loaded.new_layers, checkpointing)
         if quantize == adapters.NONE:
             # As the Hub has some models, in 16 bits, a step of learning would be rounded away.
             model.float().to(self.context.device)
@@ -90,16 +95,18 @@ class HfFit:
 
     def _plan(self, n_train: int) -> fine_tuning.Plan:
         params, batch_size = self.params, int(self.params["batch_size"])
+        cards = _cards(self.context.device)
         return fine_tuning.Plan(
-            epochs=int(params["epochs"] or fine_tuning.usual_epochs(n_train, batch_size)),
+            epochs=int(params["epochs"] or fine_tuning.usual_epochs(n_train, batch_size * cards)),
             batch_size=batch_size,
             gradient_accumulation=int(params["gradient_accumulation"]),
             learning_rate=float(params["learning_rate"] or (LORA_RATE if self.lora else FULL_RATE)),
             warmup=float(params["warmup"]),
             weight_decay=float(params["weight_decay"]),
             patience=int(params["early_stopping"]),
-            seed=self.context.seed,
+            seed=self.context.seed % SEEDS,
             device=self.context.device,
+            cards=cards,
             half=precision(str(params["precision"]), self.context.device),
             checkpointing=bool(params["gradient_checkpointing"]),
         )
@@ -156,12 +163,21 @@ class HfFit:
         self.reporter.log(f"Probabilities {verb}: {chosen.reason}.")
         return chosen
 
+    def _base(self) -> dict[str, Any]:
+        """Enough to find the same model again: a folder's may be another one tomorrow."""
+        if self.lora is None or self.source.revision:
+            return self.source.as_json()
+        return {**self.source.as_json(), "digest": digest(self.source.folder)}
+
     def _save(self, classifier: TextClassifier, tuned: fine_tuning.Tuned, decided: Temperature) -> None:
         self.reporter.status("saving", "saving the model")
         artifacts, scheme = self.context.artifacts, self.context.scheme
         folder = artifacts / (ADAPTER if self.lora else MODEL)
         with quiet():
-            classifier.model.save_pretrained(str(folder))
+            if self.lora is None:
+                classifier.model.save_pretrained(str(folder))
+            else:
+                adapters.save_adapter(classifier.model, folder, self.source.name)
             classifier.tokenizer.save_pretrained(str(folder))
         model_files.write_json(artifacts / model_files.CALIBRATION, decided.as_json())
         card = {
@@ -169,7 +185,7 @@ class HfFit:
             "scheme": scheme.name,
             "annotation_type": scheme.annotation_type,
             "kind": scheme.kind,
-            "base_model": self.source.as_json(),
+            "base_model": self._base(),
             "lora": self.lora is not None,
             "quantize": self.lora.quantize if self.lora else adapters.NONE,
             "objective": classifier.objective.as_json(),
@@ -208,6 +224,15 @@ def _coded(objective: Objective, target: Any) -> Any:
         return [label in holding for label in objective.labels]
     label = str(target)
     return objective.labels.index(label) if label in objective.labels else None
+
+
+def _cards(device: str) -> int:
+    """How many share each batch: all that are visible, of which a run sees those that it was given."""
+    if device != "cuda":
+        return 1
+    import torch
+
+    return max(1, int(torch.cuda.device_count()))
 
 
 def _versions() -> dict[str, str]:

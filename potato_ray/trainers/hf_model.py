@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, Iterator
 
 from potato_ray.trainers import adapters
-from potato_ray.trainers.base import TrainerError
 from potato_ray.trainers.features import Texts
+from potato_ray.trainers.model_folder import CONFIG
 from potato_ray.trainers.quiet import quiet
 from potato_ray.trainers.text_objective import Objective
 from potato_ray.trainers.token_data import by_length, encode
+from potato_ray.trainers.unreadable import is_memory, unreadable
 
 AUTO, BF16, FP16, FP32 = "auto", "bf16", "fp16", "fp32"
 PRECISIONS = (AUTO, BF16, FP16, FP32)
@@ -55,8 +57,16 @@ class TextClassifier:
         return self.objective.answers(self.outputs(texts), self.temperature)
 
 
-def load_model(folder: Path, objective: Objective, quantize: str) -> Any:
-    """A model with an output for each of the objective's; its last layer is new where the folder has none.
+@dataclass(frozen=True)
+class Loaded:
+    """A model, and the names of its layers that the folder had no fitting weights for: those are random."""
+
+    model: Any
+    new_layers: tuple[str, ...]
+
+
+def load_base(folder: Path, objective: Objective, quantize: str) -> Loaded:
+    """A pretrained model with an output for each of the objective's, in a new last layer.
 
     Raises TrainerError (validation_failed) for a folder that transformers cannot read.
     """
@@ -65,7 +75,7 @@ def load_model(folder: Path, objective: Objective, quantize: str) -> Any:
     names = objective.names()
     try:
         with quiet():
-            model = transformers.AutoModelForSequenceClassification.from_pretrained(
+            model, found = transformers.AutoModelForSequenceClassification.from_pretrained(
                 str(folder),
                 num_labels=objective.n_outputs,
                 id2label=dict(enumerate(names)),
@@ -74,13 +84,28 @@ def load_model(folder: Path, objective: Objective, quantize: str) -> Any:
                 quantization_config=adapters.quantization(quantize),
                 use_safetensors=True,
                 trust_remote_code=False,
+                local_files_only=True,
                 ignore_mismatched_sizes=True,
+                output_loading_info=True,
             )
     except Exception as failure:  # torn weights, unknown architectures: each library has its own kind
-        if _is_memory(failure):
+        if is_memory(failure):
             raise
-        raise _unreadable(folder, failure) from failure
-    return model
+        raise unreadable(folder, failure) from failure
+    unlike = [each if isinstance(each, str) else each[0] for each in found["mismatched_keys"]]
+    new = {key.rpartition(".")[0] for key in (*found["missing_keys"], *unlike)}
+    return Loaded(model, tuple(sorted(new)))
+
+
+def load_trained(folder: Path, objective: Objective) -> Any:
+    """A model that a run saved. Raises TrainerError when a weight is missing or the outputs are others."""
+    loaded = load_base(folder, objective, adapters.NONE)
+    said = list(dict(json.loads((folder / CONFIG).read_text("utf-8")).get("id2label") or {}).values())
+    if said != objective.names():
+        raise unreadable(folder, ValueError(f"its outputs stand for {said}, not {objective.names()}"))
+    if loaded.new_layers:
+        raise unreadable(folder, ValueError(f"it lacks the weights of {', '.join(loaded.new_layers)}"))
+    return loaded.model
 
 
 def load_tokenizer(folder: Path, model: Any) -> Any:
@@ -89,9 +114,11 @@ def load_tokenizer(folder: Path, model: Any) -> Any:
 
     try:
         with quiet():
-            tokenizer = transformers.AutoTokenizer.from_pretrained(str(folder), trust_remote_code=False)
+            tokenizer = transformers.AutoTokenizer.from_pretrained(
+                str(folder), trust_remote_code=False, local_files_only=True
+            )
     except Exception as failure:
-        raise _unreadable(folder, failure) from failure
+        raise unreadable(folder, failure) from failure
     if tokenizer.pad_token is None:  # models that were made to go on writing have none
         tokenizer.pad_token = tokenizer.eos_token
     if model.config.pad_token_id is None:
@@ -134,18 +161,3 @@ def computed_in(half: str, device_type: str) -> Any:
     import torch
 
     return torch.autocast(device_type, torch.float16 if half == FP16 else torch.bfloat16, enabled=bool(half))
-
-
-def _is_memory(failure: Exception) -> bool:
-    text = str(failure)
-    return isinstance(failure, MemoryError) or "out of memory" in text or "can't allocate memory" in text
-
-
-def _unreadable(folder: Path, failure: Exception) -> TrainerError:
-    why = (str(failure).strip().splitlines() or [""])[0][:300]
-    return TrainerError(
-        "validation_failed",
-        f"The model in {folder} cannot be used to classify texts: {type(failure).__name__}: {why}",
-        "Copy the folder again if it is damaged, or choose a model that transformers can classify sequences "
-        "with.",
-    )

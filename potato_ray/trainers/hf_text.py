@@ -6,7 +6,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Iterable, Iterator, Mapping
 
-from potato_ray.trainers import adapters, fine_tuning, hf_fit, hf_model, kinds, model_files
+from potato_ray.trainers import adapters, fine_tuning, hf_fit, hf_model, kinds, model_files, model_folder
 from potato_ray.trainers.base import (
     MIN_INSTANCES,
     FitContext,
@@ -19,7 +19,7 @@ from potato_ray.trainers.base import (
     TrainerError,
 )
 from potato_ray.trainers.installing import missing_dependency
-from potato_ray.trainers.pretrained import locate
+from potato_ray.trainers.pretrained import Source, locate
 from potato_ray.trainers.text_objective import BALANCED, NONE, Objective
 from potato_ray.trainers.train_rows import read_train_rows, texts_of
 
@@ -191,9 +191,11 @@ def _restored(artifacts: Path, card: Mapping[str, Any], device: str) -> hf_model
         adapters.check_quantization(quantize, device)
         base = card["base_model"]
         source = locate(str(base["name"]), str(base["revision"]))
-        model = adapters.with_adapter(hf_model.load_model(source.folder, objective, quantize), folder)
+        _check_same(source, str(base.get("digest", "")))
+        loaded = hf_model.load_base(source.folder, objective, quantize)
+        model = adapters.with_adapter(loaded.model, folder)
     else:
-        model = hf_model.load_model(folder, objective, adapters.NONE)
+        model = hf_model.load_trained(folder, objective)
     tokenizer = hf_model.load_tokenizer(folder, model)
     if quantize == adapters.NONE:
         model.float().to(device)
@@ -207,3 +209,12 @@ def _restored(artifacts: Path, card: Mapping[str, Any], device: str) -> hf_model
         half=hf_model.precision(str(card["params"]["precision"]), device),
         temperature=float(card["temperature"]),
     )
+
+
+def _check_same(base: Source, digest: str) -> None:
+    if digest and model_folder.digest(base.folder) != digest:
+        raise TrainerError(
+            "validation_failed",
+            f"The model in {base.folder} is another one than the adapter was trained beside.",
+            "Put that model back there, or train again.",
+        )

@@ -29,7 +29,8 @@ def keep(artifacts: Path, checkpoints: Path, learner: Any, as_it_is: bool) -> No
     if best is not None:
         remove(target)
         best.rename(target)
-        _note(target, step_of(best), state, chosen_on_val=True)
+        named = Path(state.best_model_checkpoint or "").name
+        _note(target, step_of(best), state, chosen_on_val=best.name == named)
     elif as_it_is and state.global_step > 0:
         remove(target)
         learner.model.save_pretrained(str(target))

@@ -184,7 +184,12 @@ def learns(trainer: type[Trainer], kind: str | None, annotation_type: str) -> bo
 def missing_packages(trainer: type[Trainer], params: Mapping[str, Any] | None = None) -> list[Requirement]:
     """The packages of `trainer` (with `params`, complete ones) that this interpreter lacks; imports none."""
     more = trainer.also_requires(params) if params is not None else ()
-    return [need for need in (*trainer.requires, *more) if not _is_installed(need.module)]
+    return not_installed((*trainer.requires, *more))
+
+
+def not_installed(needs: Iterable[Requirement]) -> list[Requirement]:
+    """Those of `needs` that this interpreter lacks; imports none."""
+    return [need for need in needs if not _is_installed(need.module)]
 
 
 def availability(trainer: type[Trainer]) -> tuple[bool, str, str]:

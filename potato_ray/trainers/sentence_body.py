@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, Sequence
 
 from potato_ray.trainers import partial_model
-from potato_ray.trainers.base import TrainerError
 from potato_ray.trainers.model_folder import MODULES
 from potato_ray.trainers.sentence_model import check_parts
+from potato_ray.trainers.unreadable import is_memory, unreadable
 
 
 def load(folder: Path, device: str, normalize: bool, max_length: int | None = None) -> Any:
@@ -26,13 +26,11 @@ def load(folder: Path, device: str, normalize: bool, max_length: int | None = No
         body = sentence_transformers.SentenceTransformer(
             str(folder), device=device, local_files_only=True, trust_remote_code=False
         )
-    except (AttributeError, KeyError, OSError, TypeError, ValueError) as failure:
-        raise TrainerError(
-            "validation_failed",
-            f"{folder} cannot be loaded as a model of sentences: "
-            f"{(str(failure).splitlines() or [type(failure).__name__])[0]}",
-            "Choose a sentence-transformers model, or a transformers model of texts.",
-        ) from failure
+    except Exception as failure:  # torn weights: each library has its own kind
+        if is_memory(failure):
+            raise
+        advice = "choose a sentence-transformers model, or a transformers model of texts"
+        raise unreadable(folder, failure, "embed texts", advice) from failure
     body.float()  # in 16 bits a step of learning would be rounded away
     if max_length is not None:
         body.max_seq_length = min(max_length, body.max_seq_length or max_length)

@@ -10,9 +10,14 @@ from potato_ray.trainers.base import TrainerError
 from potato_ray.trainers.installing import missing_dependency
 from potato_ray.trainers.model_folder import MODULES
 from potato_ray.trainers.quiet import quiet
+from potato_ray.trainers.unreadable import in_a_line, is_memory
 
 INSTALL = "pip install sentence-transformers"
 _OWN = "sentence_transformers."
+_KNOWN = frozenset(
+    {"Transformer", "Pooling", "Normalize", "Dense", "LayerNorm", "Dropout", "StaticEmbedding"}
+)
+"""Parts that bring no others: parts in parts would have to be looked through as the library does."""
 
 
 class SentenceModel:
@@ -33,8 +38,10 @@ class SentenceModel:
                 self._model = SentenceTransformer(
                     str(folder), device=device, local_files_only=True, trust_remote_code=False
                 ).float()
-        except (AttributeError, KeyError, OSError, TypeError, ValueError) as failure:
-            raise _unfit(folder, (str(failure).splitlines() or [type(failure).__name__])[0]) from failure
+        except Exception as failure:  # torn weights: each library has its own kind
+            if is_memory(failure):
+                raise
+            raise _unfit(folder, in_a_line(failure)) from failure
 
     def encode(self, texts: Sequence[str], batch_size: int, normalize: bool, prompt: str) -> Any:
         """n_texts × width, float32."""
@@ -69,11 +76,14 @@ def check_parts(folder: Path) -> None:
 def _check_part(kind: str, part: Path) -> None:
     if not kind.startswith(_OWN):
         raise _unfit(part, f"{kind} is none of sentence-transformers, and code of a model is never run")
+    if kind.rpartition(".")[2] not in _KNOWN:
+        raise _unfit(part, f"its part {kind} may bring others, and those are not looked through")
     config: Mapping[str, Any] = _json(part / "config.json") if kind.endswith(".Dense") else {}
     activation = str(config.get("activation_function", ""))
     if activation and not activation.startswith("torch.nn."):
         raise _unfit(part, f"its activation {activation} is none of torch, and other code is never run")
-    if (part / "pytorch_model.bin").is_file() and not any(part.glob("*.safetensors")):
+    safe = any((part / name).is_file() for name in ("model.safetensors", "model.safetensors.index.json"))
+    if (part / "pytorch_model.bin").is_file() and not safe:
         raise _unfit(part, "its weights are pickled, which can run code")
 
 

@@ -82,7 +82,8 @@ class Objective:
         from torch.nn import functional
 
         if self.kind == kinds.NOMINAL:
-            return functional.cross_entropy(outputs.float(), targets, weight=weights)
+            # Averaged by hand: torch divides by the weights of the batch, which undoes them in small ones.
+            return functional.cross_entropy(outputs.float(), targets, weight=weights, reduction="none").mean()
         if self.kind == kinds.CONTINUOUS:
             return functional.mse_loss(outputs.float().squeeze(-1), targets)
         each = None if weights is None else targets * weights[1] + (1 - targets) * weights[0]

@@ -14,6 +14,22 @@ MULTIPLE = 8
 """Lengths are rounded up to it, which tensor cores like."""
 LONGEST = 8192
 
+_FROM_TWO = (
+    "roberta",
+    "xlm-roberta",
+    "xlm-roberta-xl",
+    "roberta-prelayernorm",
+    "camembert",
+    "mpnet",
+    "longformer",
+    "data2vec-text",
+    "luke",
+    "esm",
+    "ibert",
+    "xmod",
+)
+"""Their positions begin after that of padding."""
+
 Tokens = Mapping[str, List[int]]
 Text = Sequence[str]
 """One text, or two for a pair."""
@@ -63,8 +79,8 @@ def most_tokens(tokenizer: Any, config: Any) -> int:
     """How many tokens the model takes at most."""
     limits = [LONGEST, getattr(tokenizer, "model_max_length", None)]
     limits += [getattr(config, name, None) for name in ("max_position_embeddings", "n_positions")]
-    # Some count two positions for themselves (RoBERTa); tokenizers without a limit say 10**30.
-    offset = 2 if getattr(config, "model_type", "") in ("roberta", "xlm-roberta", "camembert") else 0
+    # RoBERTa and its kin count two positions for themselves; tokenizers without a limit say 10**30.
+    offset = 2 if getattr(config, "model_type", "") in _FROM_TWO else 0
     known = [int(limit) for limit in limits if isinstance(limit, int) and 0 < limit < 10**9]
     return min(known) - offset if len(known) > 1 else LONGEST
 

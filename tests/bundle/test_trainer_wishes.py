@@ -114,3 +114,20 @@ def test_a_trainer_that_reads_a_field_looks_at_no_pictures(small, tmp_path):
     items = [{**item, "text": f"{item['id']}.png"} for item in ITEMS]
     request = small(items, ANSWERS, trainer=BY_DOCUMENT, params={"field": "doc"})
     assert build(request, tmp_path / "bundle").manifest["modality"] == "text"
+
+
+def test_a_trainer_of_pictures_keeps_them_beside_its_field(small, tmp_path, monkeypatch):
+    monkeypatch.setattr(ByDocument, "modalities", ("image",))
+    items = [{**item, "text": f"{item['id']}.png"} for item in ITEMS]
+    request = small(items, ANSWERS, trainer=BY_DOCUMENT, params={"field": "doc"})
+    assert build(request, tmp_path / "bundle").manifest["modality"] == "image"
+
+
+def test_an_item_without_text_is_kept_where_the_trainer_reads_a_field_of_it(small, tmp_path):
+    items = [{**item, "text": ""} for item in ITEMS]
+    request = small(items, ANSWERS, trainer=BY_DOCUMENT, params={"field": "doc"})
+    manifest = build(request, tmp_path / "bundle").manifest
+    train = {row["instance_id"] for row in read_rows(tmp_path / "bundle", "train")}
+    assert train
+    assert max(train) < "i090"
+    assert 0 < manifest["stats"]["n_empty_text_left_out"] <= 30

@@ -61,6 +61,24 @@ def test_a_start_whose_parameters_ask_for_a_package_is_refused_with_its_line(
     assert answer.json()["next_step"].endswith("pip install scikit-learn skops sentence-transformers")
 
 
+def test_a_start_elsewhere_is_refused_where_the_server_lacks_what_groups_its_items(
+    serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "_is_installed", lambda module: module != "rdkit")
+    start = {
+        "trainer": "rdkit-property",
+        "schemas": ["sentiment"],
+        "backend": "lab",
+        "params": {"split": "scaffold"},
+    }
+    served = serve(backends=LAB)
+    answer = served.client.post(f"{API}/runs", json=start)
+    assert (answer.status_code, answer.json()["error_code"]) == (409, "missing_dependency")
+    assert "Items cannot be split by scaffold here" in answer.json()["error"]
+    assert answer.json()["next_step"] == f"{sys.executable} -m pip install rdkit"
+    assert served.client.post(f"{API}/runs", json={**start, "params": {}}).json()["started"]
+
+
 def test_the_command_is_refused_with_it(serve) -> None:
     with pytest.raises(StartRefused) as refused:
         plan_new_start(serve().config, StartRequest(Absent.name, ("sentiment",)))

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from parts import need_module
 from sklearn.metrics import cohen_kappa_score, f1_score, mean_absolute_error
@@ -234,7 +235,7 @@ def test_lora_saves_its_matrices_alone_and_finds_its_base_again(tune: Tune, base
     fitted = tune("nominal", labelled(80), labelled(20, seed=1), lora={"r": 8}, learning_rate=1e-2, epochs=12)
     assert accuracy(fitted) >= 0.85
     card = fitted.json(model_files.CARD)
-    assert card["base_model"] == {"name": base, "revision": ""}
+    assert (card["base_model"]["name"], card["base_model"]["revision"]) == (base, "")
     assert (card["lora"], card["params"]["lora"]["r"], card["params"]["lora"]["alpha"]) == (True, 8, 32)
     assert sorted(p.name for p in (fitted.artifacts / "adapter").glob("*.safetensors")) == [
         "adapter_model.safetensors"
@@ -243,6 +244,61 @@ def test_lora_saves_its_matrices_alone_and_finds_its_base_again(tune: Tune, base
     texts = opinions(20, seed=5)[0]
     again = [p.payload["label"] for p in load_trainer(fitted.artifacts).predict(rows_of(texts))]
     assert again == [p.payload["label"] for p in fitted.of(texts)]
+
+
+def test_lora_beside_a_base_that_lacks_a_layer_says_the_same_when_loaded(tune: Tune, tmp_path: Path) -> None:
+    base = tiny_bert(tmp_path / "bare")
+    model = transformers.BertModel.from_pretrained(str(base), add_pooling_layer=False)
+    model.save_pretrained(str(base))
+    fitted = tune("nominal", labelled(40), model_name=str(base), lora=True, epochs=2)
+    texts = opinions(20, seed=5)[0]
+    again = load_trainer(fitted.artifacts).predict(rows_of(texts))
+    for before, after in zip(fitted.of(texts), again, strict=True):
+        assert after.payload["probabilities"] == pytest.approx(before.payload["probabilities"], abs=1e-5)
+
+
+def test_an_adapter_is_not_put_beside_another_base(tune: Tune, tmp_path: Path) -> None:
+    base = tiny_bert(tmp_path / "base")
+    fitted = tune("nominal", labelled(20), model_name=str(base), lora=True, epochs=1)
+    config = json.loads((fitted.artifacts / "adapter" / "adapter_config.json").read_text("utf-8"))
+    assert config["base_model_name_or_path"] == str(base)
+    model = transformers.BertModel.from_pretrained(str(base))
+    with torch.no_grad():
+        model.pooler.dense.weight += 1.0
+    model.save_pretrained(str(base))
+    with pytest.raises(TrainerError, match="another one than the adapter was trained beside"):
+        load_trainer(fitted.artifacts)
+
+
+def test_an_adapter_without_its_weights_is_refused(tune: Tune) -> None:
+    fitted = tune("nominal", labelled(20), lora=True, epochs=1)
+    (fitted.artifacts / "adapter" / "adapter_model.safetensors").unlink()
+    with pytest.raises(TrainerError, match=r"adapter_model\.safetensors") as refused:
+        load_trainer(fitted.artifacts)
+    assert refused.value.code == "validation_failed"
+
+
+def test_a_saved_model_of_other_labels_or_without_its_last_layer_is_refused(tune: Tune) -> None:
+    fitted = tune("nominal", labelled(20), epochs=1)
+    folder = fitted.artifacts / "model"
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    swapped = {**config, "id2label": {"0": "bad", "1": "good"}}
+    (folder / "config.json").write_text(json.dumps(swapped), "utf-8")
+    with pytest.raises(TrainerError, match="its outputs stand for"):
+        load_trainer(fitted.artifacts)
+    (folder / "config.json").write_text(json.dumps(config), "utf-8")
+    transformers.BertModel.from_pretrained(str(folder)).save_pretrained(str(folder))
+    (folder / "config.json").write_text(json.dumps(config), "utf-8")
+    with pytest.raises(TrainerError, match="lacks the weights of classifier"):
+        load_trainer(fitted.artifacts)
+
+
+def test_a_rare_label_weighs_as_much_in_a_batch_of_one() -> None:
+    objective = Objective("nominal", ("often", "rare"))
+    weights = torch.tensor(objective.weights(np.array([0] * 9 + [1]), "balanced"))
+    outputs, rare = torch.tensor([[1.0, 0.0]]), torch.tensor([1])
+    plain = objective.loss(outputs, rare, None)
+    assert float(objective.loss(outputs, rare, weights) / plain) == pytest.approx(5.0)
 
 
 def test_layers_that_the_model_lacks_are_refused_by_name(tune: Tune) -> None:
