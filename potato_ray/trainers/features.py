@@ -81,12 +81,19 @@ class LetterGroups:
 
 
 class TextFeatures:
-    """A vectorizer, and letter groups beside it where wanted; `paired` items have two texts each."""
+    """A vectorizer, and letter groups beside it where wanted; `paired` items have two texts each.
 
-    def __init__(self, vectorizer: Any, letters: LetterGroups | None, paired: bool) -> None:
+    `words`, of single texts, are put beside the vectorizer's features: embeddings know what words mean, and
+    not which ones they are.
+    """
+
+    def __init__(
+        self, vectorizer: Any, letters: LetterGroups | None, paired: bool, words: TextFeatures | None = None
+    ) -> None:
         self.vectorizer = vectorizer
         self.letters = letters
         self.paired = paired
+        self.words = words
         self._pairs: WordPairs | None = None
 
     def fit_transform(self, items: Texts) -> Any:
@@ -97,6 +104,8 @@ class TextFeatures:
         parts = [self._learn_pairs(words) if by_numbers and words else self._first_features(texts)]
         if self.letters is not None and words is not None:
             parts.append(self.letters.fit_transform(words))
+        if self.words is not None:
+            parts += self._learn_words(texts)
         return self._combined(parts)
 
     def transform(self, items: Texts) -> Any:
@@ -107,7 +116,19 @@ class TextFeatures:
         parts = [self._count_pairs(words) if by_numbers and words else self.vectorizer.transform(texts)]
         if self.letters is not None and words is not None:
             parts.append(self.letters.transform(words))
+        if self.words is not None:
+            parts.append(self.words.transform([(text,) for text in texts]))
         return self._combined(parts)
+
+    def _learn_words(self, texts: Sequence[str]) -> list[Any]:
+        """None where the texts hold no words: what stands beside them is enough then."""
+        if self.words is None:
+            return []
+        try:
+            return [self.words.fit_transform([(text,) for text in texts])]
+        except TrainerError:
+            self.words = None
+            return []
 
     def _learn_pairs(self, words: Words) -> Any:
         """What `vectorizer` would learn, but for its vocabulary: that is made when the model is loaded."""
@@ -135,7 +156,8 @@ class TextFeatures:
     def state(self) -> dict[str, Any]:
         """What has to be saved. Vocabularies are bytes: skops takes seconds over a large dict."""
         if isinstance(self.vectorizer, SentenceEmbeddings):
-            return {"embeddings": self.vectorizer.state(), "paired": self.paired}
+            words = self.words.state() if self.words is not None else None
+            return {"embeddings": self.vectorizer.state(), "paired": self.paired, "words": words}
         vectorizer = copy.copy(self.vectorizer)
         vocabulary = vars(vectorizer).pop("vocabulary_", None)
         vars(vectorizer).pop("stop_words_", None)
@@ -153,7 +175,9 @@ class TextFeatures:
     def from_state(cls, state: dict[str, Any]) -> TextFeatures:
         """The features that `state` described; a vectorizer is whole, for use without us."""
         if "embeddings" in state:
-            return cls(SentenceEmbeddings.from_state(state["embeddings"]), None, bool(state["paired"]))
+            words = cls.from_state(state["words"]) if state["words"] is not None else None
+            embeddings = SentenceEmbeddings.from_state(state["embeddings"])
+            return cls(embeddings, None, bool(state["paired"]), words)
         vectorizer, letters, pairs = state["vectorizer"], None, None
         terms = _unpacked(state["vocabulary"]) if state["vocabulary"] is not None else None
         if state["pairs"] is not None:

@@ -29,6 +29,7 @@ KWARGS = (
     Param("model_name", "str", DEFAULT_MODEL, "The model: its id on the Hugging Face Hub, or its folder."),
     Param("revision", "str", "", "The commit, branch or tag of a model of the Hub."),
     Param("batch_size", "int", 64, "Texts in a batch.", minimum=1, maximum=4096),
+    Param("words", "bool", True, "Count words and letter groups beside, as without embeddings."),
     Param("normalize", "bool", True, "Give all embeddings the length 1."),
     Param("prompt", "str", "", 'What stands before each text, for models that want it, such as "query: ".'),
 )

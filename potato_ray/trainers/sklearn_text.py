@@ -156,15 +156,15 @@ class SklearnText(Trainer):
 
     def _fit(self, context: FitContext) -> dict[str, float]:
         reporter, params, kind = context.reporter, context.params, context.scheme.kind
-        vectorizer, letters = _vectorizer(context)  # first: what cannot be had is refused before all else
+        features = _features(context)  # first: what cannot be had is refused before all else
         rows = read_train_rows(context)
-        features = TextFeatures(vectorizer, letters, rows.paired)
+        features.paired = rows.paired
         make = _maker(params, kind, len(rows.labels), context.seed)
         name = type(make()).__name__
         reporter.status("fitting", f"reading {len(rows.texts)} texts")
         matrix = features.fit_transform(rows.texts)
-        if isinstance(vectorizer, SentenceEmbeddings):
-            vectorizer.reporter = None  # the worker tells of the progress of predictions
+        if isinstance(features.vectorizer, SentenceEmbeddings):
+            features.vectorizer.reporter = None  # the worker tells of the progress of predictions
         reporter.status("fitting", f"fitting {name}")
         fitted = _fit_heads(make, kind, matrix, rows)
         decided = _calibration(context, make, matrix, rows)
@@ -212,17 +212,27 @@ def _bounds(options: Mapping[str, Any], targets: Any) -> tuple[float, float]:
     return value_range(options, float(targets.min()), float(targets.max()))
 
 
-def _vectorizer(context: FitContext) -> tuple[Any, LetterGroups | None]:
-    """What turns texts into features, and the letter groups beside it. Raises TrainerError."""
-    params = context.params
+def _embeds_alone(params: Mapping[str, Any]) -> bool:
+    return _embeds(params) and not SentenceEmbeddings.of(params["vectorizer_kwargs"]).kwargs["words"]
+
+
+def _features(context: FitContext) -> TextFeatures:
+    """What turns single texts into features; `paired` is set once the rows are read. Raises TrainerError."""
+    params, seed = context.params, context.seed
     name, kwargs = params["vectorizer"], params["vectorizer_kwargs"]
+    letters = LetterGroups() if params["letter_groups"] else None
     if _embeds(params):
-        return _embeddings(context, kwargs), None
+        embeddings = _embeddings(context, kwargs)
+        words = estimators.build(
+            estimators.VECTORIZER, estimators.DEFAULT_VECTORIZER, dict(DEFAULT_KWARGS), seed
+        )
+        beside = TextFeatures(words, letters, paired=False) if embeddings.kwargs["words"] else None
+        return TextFeatures(embeddings, None, paired=False, words=beside)
     is_default = estimators.full_path(name) == estimators.DEFAULT_VECTORIZER
     if is_default:
         kwargs = {**DEFAULT_KWARGS, **kwargs}
-    vectorizer = estimators.build(estimators.VECTORIZER, name, kwargs, context.seed)
-    return vectorizer, LetterGroups() if is_default and params["letter_groups"] else None
+    vectorizer = estimators.build(estimators.VECTORIZER, name, kwargs, seed)
+    return TextFeatures(vectorizer, letters if is_default else None, paired=False)
 
 
 def _embeddings(context: FitContext, kwargs: Mapping[str, Any]) -> SentenceEmbeddings:
@@ -239,7 +249,7 @@ def _maker(params: Mapping[str, Any], kind: str, n_labels: int, seed: int) -> Ca
     name, kwargs = params["classifier"], params["classifier_kwargs"]
     if name is None:
         many = kind == kinds.NOMINAL and n_labels > 2
-        name, kwargs = estimators.default_estimator(role, kwargs, many, _embeds(params))
+        name, kwargs = estimators.default_estimator(role, kwargs, many, _embeds_alone(params))
     estimators.build(role, name, kwargs, seed)
     return lambda: estimators.build(role, name, kwargs, seed)
 
@@ -258,7 +268,8 @@ def _fit_error(name: str, failure: Exception) -> TrainerError:
         return TrainerError(
             "validation_failed",
             f"{name} does not take the sparse features that texts give: {failure}",
-            "Choose another classifier, such as LogisticRegression or RandomForestClassifier.",
+            "Choose another classifier, such as LogisticRegression or RandomForestClassifier, or embeddings "
+            'alone: vectorizer sentence-transformers with vectorizer_kwargs {"words": false}.',
         )
     return TrainerError(
         "fit_failed",

@@ -51,10 +51,13 @@ class Contestant:
 
 
 def contestants(model: str) -> list[Contestant]:
-    embeddings = {"vectorizer": "sentence-transformers", "vectorizer_kwargs": {"model_name": model}}
+    kwargs = {"model_name": model}
+    embeddings = {"vectorizer": "sentence-transformers", "vectorizer_kwargs": kwargs}
+    alone = {**embeddings, "vectorizer_kwargs": {**kwargs, "words": False}}
     return [
-        Contestant("sklearn-text", "sklearn-text", {}),
-        Contestant("sentence embeddings + logistic regression", "sklearn-text", embeddings),
+        Contestant("sklearn-text, TF-IDF", "sklearn-text", {}),
+        Contestant("sklearn-text, sentence embeddings and words", "sklearn-text", embeddings),
+        Contestant("sklearn-text, sentence embeddings alone", "sklearn-text", alone),
         Contestant("hf-text-classification", "hf-text-classification", {"model_name": model}),
         Contestant(
             "hf-text-classification, LoRA", "hf-text-classification", {"model_name": model, "lora": True}

@@ -87,11 +87,48 @@ def test_a_loaded_model_says_what_the_fitted_one_said(kind: str, tiny: Path, tmp
 
 
 def test_the_labels_of_other_texts_are_found(tiny: Path, tmp_path: Path) -> None:
-    fitted = fit(tmp_path, tiny, rows=rows_of(*opinions(300)))
+    fitted = fit(tmp_path, tiny, rows=rows_of(*opinions(300)), words=False)
     texts, labels = opinions(100, seed=1)
     right = sum(p.payload["label"] == label for p, label in zip(fitted.of(texts), labels, strict=True))
     assert right >= 75
     assert fitted.metrics["n_features"] == 32.0
+
+
+def test_words_stand_beside_the_embeddings_and_are_learnt_from(tiny: Path, tmp_path: Path) -> None:
+    rows = rows_of(*opinions(300))
+    alone = fit_in(tmp_path / "alone", SklearnText, "nominal", {"train": rows}, {})
+    fitted = fit(tmp_path, tiny, rows=rows)
+    assert fitted.metrics["n_features"] == alone.metrics["n_features"] + 32
+    texts, labels = opinions(100, seed=1)
+    right = sum(p.payload["label"] == label for p, label in zip(fitted.of(texts), labels, strict=True))
+    assert right >= 90
+
+
+def test_texts_without_a_word_are_learnt_from_by_their_embeddings(tiny: Path, tmp_path: Path) -> None:
+    rows = rows_of(
+        ["• " * (n % 9 + 1) if n % 2 else "~ " * (n % 9 + 1) for n in range(40)], ["good", "bad"] * 20
+    )
+    fitted = fit(tmp_path, tiny, rows=rows)
+    assert fitted.metrics["n_features"] == 32.0
+    assert len(list(load_trainer(fitted.artifacts).predict(rows))) == 40
+
+
+def test_a_classifier_of_dense_features_is_told_of_embeddings_alone(tiny: Path, tmp_path: Path) -> None:
+    params = {**EMBEDDED, "classifier": "sklearn.ensemble.HistGradientBoostingClassifier"}
+    splits = {"train": rows_of(TEXTS, LABELS)}
+    with pytest.raises(TrainerError, match="sparse") as refused:
+        fit_in(
+            tmp_path,
+            SklearnText,
+            "nominal",
+            splits,
+            {**params, "vectorizer_kwargs": {"model_name": str(tiny)}},
+        )
+    assert '{"words": false}' in refused.value.next_step
+    alone = {"model_name": str(tiny), "words": False}
+    assert fit_in(tmp_path, SklearnText, "nominal", splits, {**params, "vectorizer_kwargs": alone}).of(
+        TEXTS[:2]
+    )
 
 
 def test_of_two_texts_the_difference_of_their_embeddings_is_learnt(tiny: Path, tmp_path: Path) -> None:
@@ -195,7 +232,7 @@ def test_a_model_holds_no_weights_and_nothing_that_is_built_by_a_class_of_ours(
 ) -> None:
     import skops.io
 
-    fitted = fit(tmp_path, tiny)
+    fitted = fit(tmp_path, tiny, words=False)
     model = fitted.artifacts / "model.skops"
     assert model.stat().st_size < (tiny / "model.safetensors").stat().st_size / 2
     assert skops.io.get_untrusted_types(file=model) == []
