@@ -25,11 +25,21 @@ BATCHES_AT_ONCE = 8
 ROWS_AT_ONCE = 512
 """So many rows are predicted at once, that the progress moves."""
 
+WORDS_FROM = 200
+"""Train items from which on words say more than they confuse. Macro F1 of review sentences with and without
+them: 16 items 0.57 and 0.62, 128 items 0.70 and 0.70, 1,052 items 0.78 and 0.75."""
+
 KWARGS = (
     Param("model_name", "str", DEFAULT_MODEL, "The model: its id on the Hugging Face Hub, or its folder."),
     Param("revision", "str", "", "The commit, branch or tag of a model of the Hub."),
     Param("batch_size", "int", 64, "Texts in a batch.", minimum=1, maximum=4096),
-    Param("words", "bool", True, "Count words and letter groups beside, as without embeddings."),
+    Param(
+        "words",
+        "bool",
+        None,
+        f"Count words and letter groups beside. Left out: from {WORDS_FROM} train items on.",
+        optional=True,
+    ),
     Param("normalize", "bool", True, "Give all embeddings the length 1."),
     Param("prompt", "str", "", 'What stands before each text, for models that want it, such as "query: ".'),
 )
@@ -85,6 +95,11 @@ class SentenceEmbeddings:
             vectors.update(self._computed(new, cache))
         self._tell_of_cache(len(distinct), len(new), cache)
         return np.stack([vectors[text] for text in texts]) if texts else np.empty((0, 0), dtype=np.float32)
+
+    def wants_words(self, n_train: int) -> bool:
+        """Whether words stand beside, with so many train items."""
+        asked = self.kwargs["words"]
+        return n_train >= WORDS_FROM if asked is None else bool(asked)
 
     def state(self) -> dict[str, Any]:
         """What has to be saved: plain values."""

@@ -158,8 +158,8 @@ class SklearnText(Trainer):
         reporter, params, kind = context.reporter, context.params, context.scheme.kind
         features = _features(context)  # first: what cannot be had is refused before all else
         rows = read_train_rows(context)
-        features.paired = rows.paired
-        make = _maker(params, kind, len(rows.labels), context.seed)
+        embeds_alone = _fit_to_rows(features, rows)
+        make = _maker(params, kind, len(rows.labels), context.seed, embeds_alone)
         name = type(make()).__name__
         reporter.status("fitting", f"reading {len(rows.texts)} texts")
         matrix = features.fit_transform(rows.texts)
@@ -212,12 +212,8 @@ def _bounds(options: Mapping[str, Any], targets: Any) -> tuple[float, float]:
     return value_range(options, float(targets.min()), float(targets.max()))
 
 
-def _embeds_alone(params: Mapping[str, Any]) -> bool:
-    return _embeds(params) and not SentenceEmbeddings.of(params["vectorizer_kwargs"]).kwargs["words"]
-
-
 def _features(context: FitContext) -> TextFeatures:
-    """What turns single texts into features; `paired` is set once the rows are read. Raises TrainerError."""
+    """What turns texts into features, before any row was read; see `_fit_to_rows`. Raises TrainerError."""
     params, seed = context.params, context.seed
     name, kwargs = params["vectorizer"], params["vectorizer_kwargs"]
     letters = LetterGroups() if params["letter_groups"] else None
@@ -226,13 +222,21 @@ def _features(context: FitContext) -> TextFeatures:
         words = estimators.build(
             estimators.VECTORIZER, estimators.DEFAULT_VECTORIZER, dict(DEFAULT_KWARGS), seed
         )
-        beside = TextFeatures(words, letters, paired=False) if embeddings.kwargs["words"] else None
-        return TextFeatures(embeddings, None, paired=False, words=beside)
+        return TextFeatures(embeddings, None, False, TextFeatures(words, letters, paired=False))
     is_default = estimators.full_path(name) == estimators.DEFAULT_VECTORIZER
     if is_default:
         kwargs = {**DEFAULT_KWARGS, **kwargs}
     vectorizer = estimators.build(estimators.VECTORIZER, name, kwargs, seed)
     return TextFeatures(vectorizer, letters if is_default else None, paired=False)
+
+
+def _fit_to_rows(features: TextFeatures, rows: TrainRows) -> bool:
+    """What depends on the rows; whether the features are embeddings and nothing else."""
+    features.paired = rows.paired
+    embeddings = features.vectorizer
+    if isinstance(embeddings, SentenceEmbeddings) and not embeddings.wants_words(len(rows.texts)):
+        features.words = None
+    return isinstance(embeddings, SentenceEmbeddings) and features.words is None
 
 
 def _embeddings(context: FitContext, kwargs: Mapping[str, Any]) -> SentenceEmbeddings:
@@ -243,13 +247,15 @@ def _embeddings(context: FitContext, kwargs: Mapping[str, Any]) -> SentenceEmbed
     return embeddings
 
 
-def _maker(params: Mapping[str, Any], kind: str, n_labels: int, seed: int) -> Callable[[], Any]:
+def _maker(
+    params: Mapping[str, Any], kind: str, n_labels: int, seed: int, embeds_alone: bool
+) -> Callable[[], Any]:
     """A function that makes unfitted estimators; called once here, so that wrong names fail at once."""
     role = estimators.REGRESSOR if kind == kinds.CONTINUOUS else estimators.CLASSIFIER
     name, kwargs = params["classifier"], params["classifier_kwargs"]
     if name is None:
         many = kind == kinds.NOMINAL and n_labels > 2
-        name, kwargs = estimators.default_estimator(role, kwargs, many, _embeds_alone(params))
+        name, kwargs = estimators.default_estimator(role, kwargs, many, embeds_alone)
     estimators.build(role, name, kwargs, seed)
     return lambda: estimators.build(role, name, kwargs, seed)
 

@@ -104,11 +104,16 @@ def test_words_stand_beside_the_embeddings_and_are_learnt_from(tiny: Path, tmp_p
     assert right >= 90
 
 
+def test_few_items_are_learnt_from_by_their_embeddings_alone(tiny: Path, tmp_path: Path) -> None:
+    few, enough = (fit(tmp_path, tiny, rows=rows_of(*opinions(n))).metrics["n_features"] for n in (199, 200))
+    assert few == 32.0 < enough
+
+
 def test_texts_without_a_word_are_learnt_from_by_their_embeddings(tiny: Path, tmp_path: Path) -> None:
     rows = rows_of(
         ["• " * (n % 9 + 1) if n % 2 else "~ " * (n % 9 + 1) for n in range(40)], ["good", "bad"] * 20
     )
-    fitted = fit(tmp_path, tiny, rows=rows)
+    fitted = fit(tmp_path, tiny, rows=rows, words=True)
     assert fitted.metrics["n_features"] == 32.0
     assert len(list(load_trainer(fitted.artifacts).predict(rows))) == 40
 
@@ -116,19 +121,12 @@ def test_texts_without_a_word_are_learnt_from_by_their_embeddings(tiny: Path, tm
 def test_a_classifier_of_dense_features_is_told_of_embeddings_alone(tiny: Path, tmp_path: Path) -> None:
     params = {**EMBEDDED, "classifier": "sklearn.ensemble.HistGradientBoostingClassifier"}
     splits = {"train": rows_of(TEXTS, LABELS)}
+    beside, alone = ({"model_name": str(tiny), "words": words} for words in (True, False))
     with pytest.raises(TrainerError, match="sparse") as refused:
-        fit_in(
-            tmp_path,
-            SklearnText,
-            "nominal",
-            splits,
-            {**params, "vectorizer_kwargs": {"model_name": str(tiny)}},
-        )
+        fit_in(tmp_path, SklearnText, "nominal", splits, {**params, "vectorizer_kwargs": beside})
     assert '{"words": false}' in refused.value.next_step
-    alone = {"model_name": str(tiny), "words": False}
-    assert fit_in(tmp_path, SklearnText, "nominal", splits, {**params, "vectorizer_kwargs": alone}).of(
-        TEXTS[:2]
-    )
+    fitted = fit_in(tmp_path, SklearnText, "nominal", splits, {**params, "vectorizer_kwargs": alone})
+    assert len(fitted.of(TEXTS[:2])) == 2
 
 
 def test_of_two_texts_the_difference_of_their_embeddings_is_learnt(tiny: Path, tmp_path: Path) -> None:
