@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import time
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,22 @@ def greeted(raw: bytes) -> bool:
 
 LITTLE = 0.005
 """Of a core: what can be measured."""
+ROUNDS = 3
+
+
+async def least(cost: Callable[[int], Awaitable[float]], times: float) -> tuple[float, float]:
+    """What one client costs and what CLIENTS do, in turn, the least of up to ROUNDS each.
+
+    Other work and slow wakes of the machine only ever add to it; it is enough once many cost less than so
+    many `times` what one does.
+    """
+    ones, manies = [], []
+    for _ in range(ROUNDS):
+        ones.append(await cost(1))
+        manies.append(await cost(CLIENTS))
+        if min(manies) < times * max(min(ones), LITTLE):
+            break
+    return min(ones), min(manies)
 
 
 @pytest.mark.alone
@@ -99,12 +116,9 @@ def test_two_hundred_clients_hear_every_event_once_and_cost_little_more_than_one
             assert {each.runs for each in made} == {run.entries}
             return share
 
-    async def scenario(server) -> tuple[float, float]:
-        return await heard(server, 1), await heard(server, CLIENTS)
-
     # One server in one run: what a wake costs differs from machine to machine, and from hour to hour.
     with served(config) as server:
-        one, many = asyncio.run(scenario(server))
+        one, many = asyncio.run(least(lambda n_clients: heard(server, n_clients), 3))
     assert many < 3 * max(one, LITTLE)
 
 
@@ -114,11 +128,8 @@ def test_two_hundred_clients_cost_what_one_costs_while_nothing_happens(config) -
         async with listeners(server.port, n_clients):
             return await server.share(3.0)
 
-    async def scenario(server) -> tuple[float, float]:
-        return await idle(server, 1), await idle(server, CLIENTS)
-
     with served(config) as server:
-        one, many = asyncio.run(scenario(server))
+        one, many = asyncio.run(least(lambda n_clients: idle(server, n_clients), 2))
     assert many < 2 * max(one, LITTLE)
 
 
