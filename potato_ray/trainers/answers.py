@@ -39,6 +39,20 @@ class Answering:
         else:
             yield from single(self._by_label(columns, scores, certain), self.labels, certain)
 
+    def train_score(self, features: Any, targets: Any) -> dict[str, float]:
+        """How well the model fits its own train rows; says little about other items."""
+        payloads = [payload for payload, _ in self.answers_of(features)]
+        n_rows = len(payloads)
+        if self.kind == kinds.CONTINUOUS:
+            errors = [abs(payload["value"] - value) for payload, value in zip(payloads, targets.tolist())]
+            return {"train_mae": sum(errors) / n_rows}
+        if self.kind == kinds.MULTILABEL:
+            wanted = [sorted(label for label, holds in zip(self.labels, row) if holds) for row in targets]
+            right = sum(payload["labels"] == labels for payload, labels in zip(payloads, wanted))
+            return {"train_subset_accuracy": right / n_rows}
+        right = sum(payload["label"] == self.labels[code] for payload, code in zip(payloads, targets))
+        return {"train_accuracy": right / n_rows}
+
     def _by_label(self, columns: Any, scores: heads.Scores, certain: bool) -> Any:
         if not certain and self.kind == kinds.NOMINAL and len(self.labels) > 2:
             return scores.margins  # the label with the greatest margin, whatever its sign

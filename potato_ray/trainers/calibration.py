@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Iterator, Mapping, Sequence
 
 from potato_ray.trainers import heads, kinds
+from potato_ray.trainers.base import FitContext
 
 MIN_ROWS = 50
 MIN_PER_LABEL = 3
@@ -122,6 +123,29 @@ def calibrate(make: Callable[[], Any], features: Any, problem: Problem, seed: in
         return skipped(reason)
     rows, scores = _out_of_fold(make, features, problem, seed)
     return choose(problem.part(rows), scores, seed)
+
+
+def decide(
+    context: FitContext,
+    make: Callable[[], Any],
+    features: Any,
+    targets: Any,
+    labels: Sequence[str],
+    what: str,
+) -> Calibration:
+    """The calibration of a run, told in its log; `what` names its items: texts, molecules."""
+    if context.scheme.kind == kinds.CONTINUOUS:
+        return skipped("numbers have no probabilities")
+    if not context.params["calibrate"]:
+        return skipped("calibrate is false")
+    context.reporter.status("calibrating", f"comparing probabilities on {what} left out of the fit")
+    try:
+        decided = calibrate(make, features, Problem(context.scheme.kind, labels, targets), context.seed)
+    except ValueError as failure:  # an estimator that fits all rows, but not four fifths of them
+        decided = skipped(f"it could not be measured: {failure}")
+    verb = f"calibrated ({decided.method})" if decided.curves else "not calibrated"
+    context.reporter.log(f"Probabilities {verb}: {decided.reason}.")
+    return decided
 
 
 def choose(problem: Problem, scores: heads.Scores, seed: int) -> Calibration:

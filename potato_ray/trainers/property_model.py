@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Iterator, Mapping, Sequence
 
-from potato_ray.trainers import calibration, kinds
+from potato_ray.trainers import calibration
 from potato_ray.trainers.answers import Answering
 from potato_ray.trainers.base import TrainerError
 from potato_ray.trainers.molecule_features import MoleculeFeatures, nearest_similarities
@@ -44,20 +44,6 @@ class PropertyModel(Answering):
         nearest = nearest_similarities(bits, self.bits).tolist()
         for (payload, confidence), similarity in zip(self.answers_of(matrix[:, self.columns]), nearest):
             yield {**payload, NEAREST: round(similarity, 4)}, confidence
-
-    def train_score(self, matrix: Any, targets: Any) -> dict[str, float]:
-        """How well the model fits its own train rows; says little about other molecules."""
-        payloads = [payload for payload, _ in self.answers_of(matrix)]
-        n_rows = len(payloads)
-        if self.kind == kinds.CONTINUOUS:
-            errors = [abs(payload["value"] - value) for payload, value in zip(payloads, targets.tolist())]
-            return {"train_mae": sum(errors) / n_rows}
-        if self.kind == kinds.MULTILABEL:
-            wanted = [sorted(label for label, holds in zip(self.labels, row) if holds) for row in targets]
-            right = sum(payload["labels"] == labels for payload, labels in zip(payloads, wanted))
-            return {"train_subset_accuracy": right / n_rows}
-        right = sum(payload["label"] == self.labels[code] for payload, code in zip(payloads, targets))
-        return {"train_accuracy": right / n_rows}
 
     def state(self) -> dict[str, Any]:
         """What has to be saved."""

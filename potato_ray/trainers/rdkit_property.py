@@ -6,7 +6,7 @@ import warnings
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, Callable, Iterable, Iterator, Mapping
+from typing import Any, Iterable, Iterator, Mapping
 
 from potato_ray.trainers import (
     calibration,
@@ -240,7 +240,9 @@ class RdkitProperty(Trainer):
         matrix, make = train.matrix[:, columns], trees.maker(len(train.matrix))
         reporter.status("fitting", f"fitting {trees.name} to {len(matrix)} molecules")
         fitted = fit_trees(make, kind, matrix, train.rows)
-        decided = _calibration(context, make, matrix, train.rows)
+        decided = calibration.decide(
+            context, make, matrix, train.rows.targets, train.rows.labels, "molecules"
+        )
         self._model = PropertyModel(
             kind=kind,
             labels=train.rows.labels,
@@ -295,24 +297,6 @@ def _bounds(context: FitContext, rows: TrainRows) -> tuple[float, float]:
     if context.scheme.kind != kinds.CONTINUOUS:
         return 0.0, 1.0
     return value_range(context.scheme.options, float(rows.targets.min()), float(rows.targets.max()))
-
-
-def _calibration(
-    context: FitContext, make: Callable[[], Any], matrix: Any, rows: TrainRows
-) -> calibration.Calibration:
-    if context.scheme.kind == kinds.CONTINUOUS:
-        return calibration.skipped("numbers have no probabilities")
-    if not context.params["calibrate"]:
-        return calibration.skipped("calibrate is false")
-    context.reporter.status("calibrating", "comparing probabilities on molecules left out of the fit")
-    problem = calibration.Problem(context.scheme.kind, rows.labels, rows.targets)
-    try:
-        decided = calibration.calibrate(make, matrix, problem, context.seed)
-    except ValueError as failure:  # an estimator that fits all rows, but not four fifths of them
-        decided = calibration.skipped(f"it could not be measured: {failure}")
-    verb = f"calibrated ({decided.method})" if decided.curves else "not calibrated"
-    context.reporter.log(f"Probabilities {verb}: {decided.reason}.")
-    return decided
 
 
 def _check_rdkit(card: Mapping[str, Any]) -> None:

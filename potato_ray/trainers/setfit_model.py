@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Callable, Mapping, Sequence
 
-from potato_ray.trainers import heads, kinds, model_files, sentence_body
+from potato_ray.trainers import heads, model_files, sentence_body
 from potato_ray.trainers.answers import Answering
 from potato_ray.trainers.base import TrainerError
 from potato_ray.trainers.setfit_training import quiet
-from potato_ray.trainers.train_rows import TrainRows
 
 FORMAT = 1
 """Of what is saved."""
@@ -37,16 +36,6 @@ class FewShotModel(Answering):
     def fit_head(self, make: Callable[[], Any], features: Any, targets: Any) -> None:
         """Fit the head on embeddings; `make` gives an unfitted classifier, `targets` are as in TrainRows."""
         self.estimators = heads.fit_heads(make, self.kind, features, targets, len(self.labels))
-
-    def train_score(self, features: Any, rows: TrainRows) -> dict[str, float]:
-        """How well the model fits its own train rows; says little about other texts."""
-        payloads = [payload for payload, _ in self.answers_of(features)]
-        if self.kind == kinds.MULTILABEL:
-            wanted = [sorted(label for label, on in zip(self.labels, row) if on) for row in rows.targets]
-            right = [payload["labels"] == labels for payload, labels in zip(payloads, wanted)]
-            return {"train_subset_accuracy": sum(right) / len(right)}
-        right = [payload["label"] == self.labels[code] for payload, code in zip(payloads, rows.targets)]
-        return {"train_accuracy": sum(right) / len(right)}
 
     def save(self, artifacts: Path) -> None:
         """Write body and head; nothing of it has to be unpickled."""

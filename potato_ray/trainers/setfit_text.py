@@ -241,7 +241,7 @@ def _fit(context: FitContext, source: Source, rows: TrainRows) -> tuple[FewShotM
         "train_loss": tuned.train_loss,
         "train_steps": float(plan.steps),
         "train_pairs_per_s": plan.steps * plan.batch_size / max(tuned.seconds, 1e-9),
-        **model.train_score(features, rows),
+        **model.train_score(features, rows.targets),
     }
 
 

@@ -167,12 +167,12 @@ class SklearnText(Trainer):
             features.vectorizer.reporter = None  # the worker tells of the progress of predictions
         reporter.status("fitting", f"fitting {name}")
         fitted = _fit_heads(make, kind, matrix, rows)
-        decided = _calibration(context, make, matrix, rows)
+        decided = calibration.decide(context, make, matrix, rows.targets, rows.labels, "texts")
         bounds = _bounds(context.scheme.options, rows.targets) if kind == kinds.CONTINUOUS else (0.0, 1.0)
         self._model = TextModel(kind, rows.labels, features, fitted, decided.curves, bounds)
         self._save(context, decided, name, len(rows.texts))
         sizes = {"n_train": float(len(rows.texts)), "n_features": float(matrix.shape[1])}
-        return {**sizes, **_train_score(self._model, matrix, rows)}
+        return {**sizes, **self._model.train_score(matrix, rows.targets)}
 
     def _embeddings_on_card(self) -> dict[str, Any]:
         vectorizer = self._fitted().features.vectorizer
@@ -282,40 +282,6 @@ def _fit_error(name: str, failure: Exception) -> TrainerError:
         f"{name} could not be fitted: {failure}",
         "Choose another classifier or other classifier_kwargs.",
     )
-
-
-def _calibration(
-    context: FitContext, make: Callable[[], Any], matrix: Any, rows: TrainRows
-) -> calibration.Calibration:
-    if context.scheme.kind == kinds.CONTINUOUS:
-        return calibration.skipped("numbers have no probabilities")
-    if not context.params["calibrate"]:
-        return calibration.skipped("calibrate is false")
-    context.reporter.status("calibrating", "comparing probabilities on texts left out of the fit")
-    problem = calibration.Problem(context.scheme.kind, rows.labels, rows.targets)
-    try:
-        decided = calibration.calibrate(make, matrix, problem, context.seed)
-    except ValueError as failure:  # an estimator that fits all rows, but not four fifths of them
-        decided = calibration.skipped(f"it could not be measured: {failure}")
-    verb = f"calibrated ({decided.method})" if decided.curves else "not calibrated"
-    context.reporter.log(f"Probabilities {verb}: {decided.reason}.")
-    return decided
-
-
-def _train_score(model: TextModel, matrix: Any, rows: TrainRows) -> dict[str, float]:
-    """How well the model fits its own train rows; says little about other texts."""
-    import numpy as np
-
-    payloads = [payload for payload, _ in model.answers_of(matrix)]
-    if model.kind == kinds.CONTINUOUS:
-        errors = [abs(payload["value"] - value) for payload, value in zip(payloads, rows.targets)]
-        return {"train_mae": float(np.mean(errors))}
-    if model.kind == kinds.MULTILABEL:
-        wanted = [sorted(np.asarray(model.labels, dtype=object)[row].tolist()) for row in rows.targets]
-        right = [payload["labels"] == labels for payload, labels in zip(payloads, wanted)]
-        return {"train_subset_accuracy": float(np.mean(right))}
-    right = [payload["label"] == model.labels[number] for payload, number in zip(payloads, rows.targets)]
-    return {"train_accuracy": float(np.mean(right))}
 
 
 @contextmanager
