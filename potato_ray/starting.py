@@ -122,7 +122,10 @@ def plan_new_start(config: ProjectConfig, request: StartRequest) -> StartPlan:
 
 
 def _check_grouping(plan: StartPlan) -> None:
-    grouping = plan.trainer.grouping(plan.params)
+    try:
+        grouping = plan.trainer.grouping(plan.params)
+    except Exception:  # noqa: BLE001 - a foreign trainer's own failure: the run's bundle asks again, and says it
+        return
     missing = trainer_registry.not_installed(grouping.requires) if grouping else []
     if grouping and missing:
         raise StartRefused(

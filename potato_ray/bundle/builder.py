@@ -114,7 +114,10 @@ class _Build:
             write_held_out_answers(self.answers, reading.table, plan.split_of)
         agreement = agreement_warnings(resolution, len(targets), self.corrected)
         self.warnings += [*index.warnings, *reading.warnings, *agreement]
-        self.warnings += [*plan.warnings(self.wishes.split_by), *_media_warnings(media)]
+        self.warnings += [
+            *plan.warnings(self.wishes.split_by, self.request.group_key),
+            *_media_warnings(media),
+        ]
         counts = self._counts(index, reading, resolution, targets, plan, media)
         stats = {**counts, "warnings": list(self.warnings)}
         manifest = manifest_of(self.request, self.wishes, files, stats, modality, digest_of(self.folder))

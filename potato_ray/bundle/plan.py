@@ -45,13 +45,15 @@ class SplitPlan:
         reasons = {reason: counts[reason] for reason in _REASONS}
         return {**reasons, "moved": len(self.moved)}
 
-    def warnings(self, split_by: str | None = None) -> Iterator[str]:
+    def warnings(self, split_by: str | None = None, group_key: str | None = None) -> Iterator[str]:
+        """What people should know; `split_by` is what a trainer groups by, in place of the `group_key`."""
         if self.n_regrouped:
             labelled = f"{counted(self.n_labelled, 'item')} with an answer"
+            instead = f" This takes the place of group_key ({group_key})." if group_key else ""
             yield (
                 f"The items are split by {split_by}: {self.n_regrouped} of {labelled} are in another split "
-                "than the study puts them into. The score cannot be compared with that of a run that is "
-                "split otherwise."
+                f"than the study puts them into.{instead} The score cannot be compared with that of a run "
+                "that is split otherwise."
             )
         if self.moved:
             counts = Counter(self.forced[instance_id] for instance_id in self.moved)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib
 import socket
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +14,9 @@ from potato_ray.bundle.request import BundleRequest
 from potato_ray.errors import RunFailed
 from potato_ray.project.items import Item
 from potato_ray.project.text_fields import clean, readable
-from potato_ray.trainers.base import Grouping
+from potato_ray.trainers.base import Grouping, Trainer, TrainerError
 from potato_ray.trainers.installing import into_this_python
-from potato_ray.trainers.registry import get_trainer
+from potato_ray.trainers.registry import require_trainer
 
 
 @dataclass(frozen=True)
@@ -32,13 +33,18 @@ class TrainerWishes:
 
     @classmethod
     def of(cls, request: BundleRequest) -> TrainerWishes:
-        """Those of the request's trainer with its parameters; none where it names no trainer."""
-        trainer = get_trainer(request.trainer) if request.trainer else None
-        if trainer is None:
+        """Those of the request's trainer with its parameters; none where it names no trainer.
+
+        Raises RunFailed where the trainer cannot be had, or fails when it is asked.
+        """
+        if not request.trainer:
             return cls()
-        params = request.params
-        pictures = "image" in trainer.modalities
-        return cls(trainer.name, trainer.item_fields(params), trainer.grouping(params), pictures)
+        trainer = _trainer(request.trainer)
+        with _asking(trainer.name, "which fields of the items it reads"):
+            fields = tuple(trainer.item_fields(request.params))
+        with _asking(trainer.name, "how the items are to be grouped"):
+            grouping = trainer.grouping(request.params)
+        return cls(trainer.name, fields, grouping, "image" in trainer.modalities)
 
     @property
     def split_by(self) -> str | None:
@@ -55,16 +61,22 @@ class TrainerWishes:
         return row
 
     def groups(self, items: Iterable[Item], labelled: Mapping[str, Any]) -> dict[str, str]:
-        """The group of each labelled item that has one. Raises RunFailed where a package is missing."""
+        """The group of each labelled item that has one.
+
+        Raises RunFailed where a package is missing, or where the trainer fails on an item.
+        """
         if self.grouping is None:
             return {}
         self._import_packages(self.grouping)
-        found = (
-            (item.instance_id, self.grouping.group_of(self.row(item)))
-            for item in items
-            if item.instance_id in labelled
-        )
-        return {instance_id: group for instance_id, group in found if group}
+        found: dict[str, str] = {}
+        for item in items:
+            if item.instance_id not in labelled:
+                continue
+            with _asking(self.trainer, f"for the group of item {item.instance_id!r}"):
+                group = self.grouping.group_of(self.row(item))
+            if group:
+                found[item.instance_id] = group
+        return found
 
     def empty_of(self, items: Iterable[Item], without_text: frozenset[str]) -> frozenset[str]:
         """Those of the items without text that have none of the fields either."""
@@ -105,3 +117,29 @@ class TrainerWishes:
                     evidence=f"{sys.executable} on {socket.gethostname()}: {error}.",
                     next_step=f"Run: {into_this_python(grouping.install_hint)}",
                 ) from None
+
+
+def _trainer(name: str) -> type[Trainer]:
+    try:
+        return require_trainer(name)
+    except TrainerError as error:
+        raise RunFailed(
+            f"The training data could not be built: {error.message}",
+            code=error.code,
+            evidence=f"Asked for it: {sys.executable} on {socket.gethostname()}, where the bundle is built.",
+            next_step=error.next_step,
+        ) from error
+
+
+@contextmanager
+def _asking(trainer: str, for_what: str) -> Iterator[None]:
+    """Turns what a trainer raises when it is asked into a RunFailed that names the trainer."""
+    try:
+        yield
+    except Exception as error:
+        raise RunFailed(
+            f"Trainer '{trainer}' failed when it was asked {for_what}.",
+            code="bundle_failed",
+            evidence=f"{type(error).__name__}: {error}",
+            next_step=f"Mend trainer '{trainer}' or its parameters, or choose another trainer.",
+        ) from error

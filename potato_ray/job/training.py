@@ -22,6 +22,8 @@ from potato_ray.trainers.registry import require_packages, require_trainer
 
 _FEW_LABELS_MATTER = (kinds.NOMINAL, kinds.ORDINAL)
 _METRIC_PREFIXES = ("train_", "n_")
+SEEDS = 2**32
+"""NumPy's generators take no greater seed; a study's split_seed may be any whole number from 0 on."""
 
 
 class Training:
@@ -48,7 +50,7 @@ class Training:
         self._check_amount(bundle, kind.name)
         self._check_labels(bundle)
         context = self._context(bundle, self._device(kind))
-        seed_everything(self.spec.seed)
+        seed_everything(self.spec.seed % SEEDS)
         self.reporter.status("fitting", f"fitting {kind.name}")
         trainer = kind()
         metrics = self._training_metrics(trainer.fit(context))
@@ -136,7 +138,7 @@ class Training:
             n_rows=bundle.n_rows(),
             artifacts=self.folder.artifacts,
             media=bundle.media,
-            seed=self.spec.seed,
+            seed=self.spec.seed % SEEDS,
             device=device,
             reporter=self.reporter,
             bundle_digest=bundle.digest,
@@ -162,11 +164,11 @@ class Training:
 
 
 def seed_everything(seed: int) -> None:
-    """Seed the global generators of the libraries that are loaded."""
+    """Seed the global generators of the libraries that are loaded; `seed` is below SEEDS."""
     random.seed(seed)
     numpy: Any = sys.modules.get("numpy")
     if numpy is not None:
-        numpy.random.seed(seed % 2**32)
+        numpy.random.seed(seed)
     torch: Any = sys.modules.get("torch")
     if torch is not None:
         torch.manual_seed(seed)

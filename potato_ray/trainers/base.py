@@ -135,7 +135,10 @@ class Reporter(ABC):
 
 @dataclass
 class FitContext:
-    """Everything that `fit` gets. `rows` can be called again: each call re-reads the split."""
+    """Everything that `fit` gets. `rows` can be called again: each call re-reads the split.
+
+    `seed` is 0 to 2**32 - 1, which NumPy's generators take.
+    """
 
     scheme: SchemeSpec
     params: Mapping[str, Any]

@@ -21,8 +21,6 @@ from potato_ray.trainers.train_rows import TrainRows, texts_of
 from potato_ray.trainers.value_range import value_range
 
 FULL_RATE, LORA_RATE = 5e-5, 5e-4
-SEEDS = 2**32
-"""numpy's generator takes no greater ones."""
 MODEL, ADAPTER = "model", "adapter"
 """Folders below the artifacts: the whole model, or what LoRA has trained."""
 _PACKAGES = ("torch", "transformers", "peft", "accelerate", "bitsandbytes")
@@ -43,7 +41,7 @@ class HfFit:
     def run(self) -> tuple[TextClassifier, dict[str, float]]:
         import transformers
 
-        transformers.set_seed(self.context.seed % SEEDS)
+        transformers.set_seed(self.context.seed)
         classifier = self._classifier()
         train = TokenItems(
             encode(classifier.tokenizer, self.rows.texts, classifier.max_length),
@@ -104,7 +102,7 @@ class HfFit:
             warmup=float(params["warmup"]),
             weight_decay=float(params["weight_decay"]),
             patience=int(params["early_stopping"]),
-            seed=self.context.seed % SEEDS,
+            seed=self.context.seed,
             device=self.context.device,
             cards=cards,
             half=precision(str(params["precision"]), self.context.device),

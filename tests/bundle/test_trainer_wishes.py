@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -18,6 +19,22 @@ ITEMS = [
     for number in range(120)
 ]
 ANSWERS = {"ann": {item["id"]: "good" if number % 3 else "bad" for number, item in enumerate(ITEMS)}}
+
+
+class Sloppy(SklearnText):
+    """Fails where it is told to, as somebody's own trainer may."""
+
+    name = "sloppy"
+
+    @classmethod
+    def item_fields(cls, params):
+        return ("doc",) if params["fails"] != "fields" else (params["field"],)
+
+    @classmethod
+    def grouping(cls, params):
+        if params["fails"] == "groups":
+            raise RuntimeError("no way to group")
+        return Grouping("document", lambda row: row["fields"]["document"].strip())
 
 
 class ByDocument(SklearnText):
@@ -38,14 +55,15 @@ class ByDocument(SklearnText):
 
 
 BY_DOCUMENT = f"{__name__}:ByDocument"
+SLOPPY = f"{__name__}:Sloppy"
 
 
 @pytest.fixture
 def wishing(small):
     """wishing(params, **fields): a request whose trainer has these parameters."""
 
-    def make(params, **fields):
-        return small(ITEMS, ANSWERS, trainer=BY_DOCUMENT, params=params, **fields)
+    def make(params, items=ITEMS, **fields):
+        return small(items, ANSWERS, trainer=BY_DOCUMENT, params=params, **fields)
 
     return make
 
@@ -131,3 +149,41 @@ def test_an_item_without_text_is_kept_where_the_trainer_reads_a_field_of_it(smal
     assert train
     assert max(train) < "i090"
     assert 0 < manifest["stats"]["n_empty_text_left_out"] <= 30
+
+
+@pytest.mark.parametrize(
+    ("fails", "asked", "evidence"),
+    [
+        ("fields", "which fields of the items it reads", "KeyError: 'field'"),
+        ("groups", "how the items are to be grouped", "RuntimeError: no way to group"),
+        ("item", "for the group of item 'i000'", "KeyError: 'document'"),
+    ],
+)
+def test_a_trainer_that_fails_when_it_is_asked_is_named(small, tmp_path, fails, asked, evidence):
+    request = small(ITEMS, ANSWERS, trainer=SLOPPY, params={"fails": fails})
+    with pytest.raises(RunFailed, match=f"Trainer 'sloppy' failed when it was asked {asked}") as failure:
+        build(request, tmp_path / "bundle")
+    assert (failure.value.code, failure.value.evidence) == ("bundle_failed", evidence)
+    assert "Mend trainer 'sloppy'" in failure.value.next_step
+
+
+@pytest.mark.parametrize(
+    ("trainer", "code", "words"),
+    [
+        ("nobodys", "bad_spec", "There is no trainer 'nobodys'"),
+        ("no_such_module:Trainer", "missing_dependency", "No module named 'no_such_module'"),
+    ],
+)
+def test_a_trainer_that_is_not_there_where_the_bundle_is_built_is_told(small, tmp_path, trainer, code, words):
+    with pytest.raises(RunFailed, match=words) as failure:
+        build(small(ITEMS, ANSWERS, trainer=trainer), tmp_path / "bundle")
+    assert failure.value.code == code
+    assert sys.executable in failure.value.evidence
+    assert failure.value.next_step
+
+
+def test_who_is_warned_of_groups_reads_what_becomes_of_the_group_key(wishing, tmp_path):
+    items = [{**item, "writer": number % 10} for number, item in enumerate(ITEMS)]
+    request = replace(wishing({"field": "doc", "group": True}, items=items), group_key="writer")
+    [warning] = [line for line in build(request, tmp_path / "own").warnings if "are split by" in line]
+    assert "This takes the place of group_key (writer)." in warning

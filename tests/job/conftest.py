@@ -38,6 +38,7 @@ def make_job(tmp_path: Path) -> Iterator[Callable[..., JobFolder]]:
         splits: dict[str, list[str | None]] | None = None,
         env: dict[str, str] | None = None,
         params: dict[str, Any] | None = None,
+        seed: int = 0,
         **limits: Any,
     ) -> JobFolder:
         folder = JobFolder(tmp_path / f"job-{len(folders)}")
@@ -48,6 +49,7 @@ def make_job(tmp_path: Path) -> Iterator[Callable[..., JobFolder]]:
             trainer=trainer if "-" in trainer else f"stub_trainers:{trainer}",
             schemes=(SchemeSpec("topic", "radio", "nominal", ("a", "b")),),
             params={"min_instances": 10, **(params or {})},
+            seed=seed,
             limits=Limits(**limits),
             env={"PYTHONPATH": str(HERE), **(env or {})},
         )

@@ -72,6 +72,7 @@ class Facts(Majority):
         for name in names:
             context.reporter.log("{}={}".format(name, os.environ.get(name, "unset")))
         context.reporter.log(f"sigint blocked: {signal.SIGINT in signal.pthread_sigmask(0, ())}")
+        context.reporter.log(f"seed: {context.seed}")
         context.reporter.log(f"cwd: {Path.cwd()}")
         context.reporter.log(f"path: {os.pathsep.join(sys.path)}")
 

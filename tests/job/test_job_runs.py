@@ -94,6 +94,13 @@ def test_what_a_trainer_requires_with_its_parameters_is_missed_before_the_data_i
     assert "lacks no_such_module" in outcome(job).message
 
 
+@pytest.mark.parametrize(("seed", "told"), [(7, 7), (2**32 + 7, 7), (2**80 + 7, 7)])
+def test_a_trainer_gets_a_seed_that_every_library_takes(make_job, seed, told):
+    job = make_job("Facts", seed=seed)
+    assert run(job).code == 0
+    assert f"seed: {told}" in logged(job)
+
+
 def test_the_job_folder_is_the_working_directory_but_not_importable(make_job):
     job = make_job("Facts", num_threads=2)
     (job.path / "json.py").write_text("raise SystemExit(99)", "utf-8")
