@@ -30,6 +30,7 @@ from potato_ray.server.context import ServerContext  # noqa: E402
 PICTURES = ROOT / "docs" / "pictures"
 KEY = "fixture-admin-key"
 LAB = {"type": "ssh", "host": "gpu.example.org", "description": "Two A6000 in the lab, shared with others"}
+FINE_TUNING = "hf-text-classification"
 STEP_S = 1.7
 TICKS = 190
 LOOKS = (
@@ -68,6 +69,15 @@ def take(config: ProjectConfig) -> None:
                 page.wait_for_timeout(800)
                 clip = {"x": 0, "y": 0, "width": size["width"], "height": height}
                 page.screenshot(path=PICTURES / name, full_page=True, clip=clip)
+        with page_of(browser, url, size=WIDE, scheme="light", extra_http_headers=headers) as page:
+            page.goto("/admin/training")
+            page.select_option("#trainer", FINE_TUNING)
+            fields = page.locator(f"fieldset[data-of-trainer={FINE_TUNING}]")
+            fields.get_by_label("lora", exact=True).check()
+            fields.get_by_text("Parameters of lora").click()
+            page.locator("section", has=page.locator("#trainer")).screenshot(
+                path=PICTURES / "form-wide-light.png"
+            )
     link.close()
 
 
