@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 from potato_ray.cli.losing import MAX_SILENCES, controller_lost
-from potato_ray.cli.output import say
+from potato_ray.cli.output import duration, say
 from potato_ray.errors import Conflict
 from potato_ray.registry.reading import RegistryReader
 from potato_ray.registry.runs import Run
@@ -15,6 +15,8 @@ from potato_ray.registry.states import ENDED, State
 
 POLL_S = 0.1
 ASK_EVERY_S = 3.0
+PROGRESS_EVERY_S = 30.0
+"""Without a terminal, a step that goes on says so often how far it is."""
 
 
 def follow(
@@ -33,7 +35,7 @@ def follow(
     the controller answers. Raises what `lost` gives (controller_lost) when it did not, three times in a row;
     Ctrl-C raises KeyboardInterrupt.
     """
-    drawing = _Bar() if (sys.stderr.isatty() if terminal is None else terminal) else _Lines()
+    drawing = _Bar() if (sys.stderr.isatty() if terminal is None else terminal) else _Lines(clock)
     watch = _Watch(alive, clock)
     with drawing:
         while True:
@@ -74,10 +76,13 @@ def step_line(run: Run) -> str:
 
 
 class _Lines:
-    """Step lines for logs and pipes: one each time the step changes."""
+    """Step lines for logs and pipes: one each time the step changes, and of a long step how far it is."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
         self._last = ""
+        self._current = 0.0
+        self._said_at = clock()
 
     def __enter__(self) -> _Lines:
         return self
@@ -88,8 +93,26 @@ class _Lines:
     def show(self, run: Run) -> None:
         line = step_line(run)
         if line != self._last:
-            self._last = line
-            say(line)
+            self._last, self._current = line, 0.0
+            self._say(line)
+        elif run.current != self._current and not run.cancel_requested_at and self._is_due():
+            self._current = run.current
+            self._say(f"{line}: {_how_far(run)}")
+
+    def _is_due(self) -> bool:
+        return self._clock() - self._said_at >= PROGRESS_EVERY_S
+
+    def _say(self, line: str) -> None:
+        self._said_at = self._clock()
+        say(line)
+
+
+def _how_far(run: Run) -> str:
+    """`40 of 100, about 2 min 05 s left`, the time where the trainer says it."""
+    done = f"{run.current:,.0f} of {run.total:,.0f}" if run.total else f"{run.current:,.0f}"
+    if run.eta_s is None:
+        return done
+    return f"{done}, about {f'{run.eta_s:.0f} s' if run.eta_s < 60 else duration(run.eta_s)} left"
 
 
 class _Bar:

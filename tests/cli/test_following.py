@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from rich.console import Console
 
 from potato_ray.cli.losing import MAX_SILENCES
 from potato_ray.cli.progress import ASK_EVERY_S, follow
 from potato_ray.cli.running import left
 from potato_ray.cli.through_server import Server
+from potato_ray.client.progress import Bar
 from potato_ray.config import ProjectConfig
 from potato_ray.errors import Conflict
 from potato_ray.registry.runs import Run
@@ -63,6 +66,47 @@ def test_following_shows_each_step_once_and_ends_with_the_run(capsys: pytest.Cap
     run, _ = followed(Replies(*steps, a_run(State.SUCCESS)))
     assert run.state == State.SUCCESS
     assert capsys.readouterr().err.splitlines() == ["running: fitting", "running: scoring", "success"]
+
+
+def test_a_long_step_says_every_30_seconds_how_far_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    steps = [
+        replace(a_run(step="training"), current=n / 10, total=1_100.0, eta_s=130.0 - n / 10)
+        for n in range(750)
+    ]
+    followed(Replies(*steps, a_run(State.SUCCESS)))
+    assert capsys.readouterr().err.splitlines() == [
+        "running: training",
+        "running: training: 30 of 1,100, about 1 min 40 s left",
+        "running: training: 60 of 1,100, about 1 min 10 s left",
+        "success",
+    ]
+
+
+def test_a_step_that_gets_no_further_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    waits = [a_run(step="loading")] * 700
+    late = [replace(a_run(step="loading", cancel_requested_at=1.0), current=n, total=9.0) for n in range(700)]
+    followed(Replies(*waits, *late, a_run(State.CANCELLED)))
+    assert capsys.readouterr().err.splitlines() == ["running: loading", "cancelling", "cancelled"]
+
+
+@pytest.mark.parametrize("width", [60, 100])
+def test_a_long_step_line_leaves_the_bar_the_count_and_the_time_their_place(width: int) -> None:
+    screen = io.StringIO()
+    with Bar(Console(file=screen, width=width, force_terminal=True, color_system=None)) as bar:
+        bar.show(f"running: training {'/a_long_folder' * 20} on pairs of texts", 500, 1_000)
+        line = screen.getvalue().splitlines()[-1]
+    assert "running: training /" in line
+    assert "… ━" in line
+    assert "500/1,000 0:00:00 -:--:--" in line
+
+
+def test_the_bar_shows_nothing_before_it_is_told_what_the_run_does() -> None:
+    screen = io.StringIO()
+    with Bar(Console(file=screen, width=100, force_terminal=True)) as bar:
+        assert screen.getvalue() == ""
+        bar.show("cancelling", 0, 0)
+    assert "cancelling" in screen.getvalue()
+    assert "starting" not in screen.getvalue()
 
 
 def test_following_stops_when_the_controller_is_lost() -> None:
