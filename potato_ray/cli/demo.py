@@ -31,7 +31,7 @@ def run_demo(folder: Path, *, once: bool) -> int:
         run, interrupted = train(config, StartRequest(trainer="sklearn-text", schemas=("sentiment",)))
     except Terminated as terminated:
         return terminated.exit_code
-    for line in end_lines(run):
+    for line in end_lines(run, config.task_dir):
         out(line)
     if run.state == State.SUCCESS:
         out(f"look at it: {program()} training show latest {shlex.quote(str(folder / 'config.yaml'))}")

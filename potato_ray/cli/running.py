@@ -67,7 +67,7 @@ def run_training(
     if as_json:
         print_json(run.as_json())
     else:
-        for line in end_lines(run):
+        for line in end_lines(run, loaded.task_dir):
             out(line)
     if interrupted:
         return EXIT_INTERRUPTED

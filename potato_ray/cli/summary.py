@@ -47,8 +47,8 @@ def _interval(headline: Mapping[str, Any]) -> str:
     return f" (95 % interval {low:.3f} to {high:.3f}, {items})"
 
 
-def end_lines(run: Run) -> Iterator[str]:
-    """What a person wants to know when a run has ended."""
+def end_lines(run: Run, task_dir: Path) -> Iterator[str]:
+    """What a person wants to know when a run of the project in `task_dir` has ended."""
     yield f"run {run.run_id}: {run.state}"
     if run.state == State.SUCCESS:
         yield f"held-out score: {score_line(run)}"
@@ -61,7 +61,16 @@ def end_lines(run: Run) -> Iterator[str]:
     elif run.error:
         yield f"{run.error_code}: {run.error}"
         yield from (line for line in (run.error_evidence, run.error_next_step) if line)
+    if run.state == State.CANCELLED and (folder := _files(run, task_dir)):
+        yield f"What its trainer had saved is in {folder}"
     yield from (f"warning: {warning}" for warning in run.warnings)
+
+
+def _files(run: Run, task_dir: Path) -> str:
+    """The folder of a run's files from here; "" where it has none."""
+    folder = task_dir / run.artifact_dir
+    is_there = bool(run.artifact_dir) and folder.is_dir() and any(folder.iterdir())
+    return os.path.relpath(folder) if is_there else ""
 
 
 def step_of(run: Run) -> str:
@@ -71,7 +80,7 @@ def step_of(run: Run) -> str:
 
 def detail_lines(run: Run, task_dir: Path) -> Iterator[str]:
     """Everything about one run of the project in `task_dir`, for `training show`."""
-    yield from end_lines(run)
+    yield from end_lines(run, task_dir)
     if step := step_of(run):
         yield f"step: {step}"
     yield ""
@@ -95,13 +104,20 @@ def detail_lines(run: Run, task_dir: Path) -> Iterator[str]:
         unstarted = "" if run.started_at else ", before its worker started"
         yield f"ended     {when(run.finished_at)}{unstarted}"
     for name, value in sorted(_metrics(run).items()):
-        counted = name.startswith("n_") and isinstance(value, float)
-        yield f"  {name:32} {value:.0f}" if counted else f"  {name:32} {value:.4f}"
+        yield f"  {name:32} {_number(name, value)}"
     if run.artifact_dir and run.state == State.SUCCESS:
         yield f"files     {os.path.relpath(task_dir / run.artifact_dir)}"
+    elif run.state == State.CANCELLED and (files := _files(run, task_dir)):
+        yield f"files     {files}"
     if run.artifact_uri and not are_gone(run, (task_dir / run.artifact_dir).parent):
         host, _, folder = run.artifact_uri.partition(":")
         yield f"model     its files stay on {host}: {folder}"
+
+
+def _number(name: str, value: float) -> str:
+    """A metric's value; counts as they are counted."""
+    is_count = name.startswith("n_") or name.endswith(("_epoch", "_epochs", "_steps"))
+    return f"{value:.0f}" if is_count and float(value).is_integer() else f"{value:.4f}"
 
 
 def _metrics(run: Run) -> dict[str, Any]:

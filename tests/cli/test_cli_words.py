@@ -169,7 +169,7 @@ def test_times_and_durations_are_readable() -> None:
 
 def test_a_withdrawn_run_says_since_when() -> None:
     report = {"summary": "Published 4 of 4 predictions", "withdrawn_at": 1_795_955_098.0}
-    lines = list(end_lines(a_run(state=State.SUCCESS, writeback=report)))
+    lines = list(end_lines(a_run(state=State.SUCCESS, writeback=report), Path()))
     assert "Published 4 of 4 predictions" in lines
     assert "withdrawn at 2026-11-29 12:24:58 UTC: none of them is shown or stored any more" in lines
 
@@ -180,6 +180,32 @@ def test_a_run_that_was_cancelled_while_it_waited_says_when() -> None:
     lines = list(detail_lines(run, Path()))
     assert "cancel    asked for at 2026-11-29 12:24:58 UTC" in lines
     assert "ended     2026-11-29 12:24:58 UTC, before its worker started" in lines
+
+
+def test_a_cancelled_run_says_where_what_its_trainer_had_saved_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = a_run(state=State.CANCELLED, artifact_dir="out/runs/r/artifacts")
+    assert list(end_lines(run, tmp_path)) == ["run r: cancelled"]
+    (tmp_path / run.artifact_dir / "partial").mkdir(parents=True)
+    lines = list(detail_lines(run, tmp_path))
+    assert lines[1] == "What its trainer had saved is in out/runs/r/artifacts"
+    assert "files     out/runs/r/artifacts" in lines
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "shown"),
+    [
+        ("n_train", 146.0, "146"),
+        ("train_best_epoch", 12.0, "12"),
+        ("train_epochs", 2.5, "2.5000"),
+        ("train_loss", 1.0, "1.0000"),
+    ],
+)
+def test_whole_counts_are_shown_without_decimals(name: str, value: float, shown: str) -> None:
+    lines = list(detail_lines(a_run(state=State.SUCCESS, metrics={name: value}), Path()))
+    assert f"  {name:32} {shown}" in lines
 
 
 def test_predicting_with_a_pruned_run_names_its_folder(project: ProjectConfig) -> None:
