@@ -5,7 +5,6 @@ The same checks run again when a waiting run's turn comes, since the configurati
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from potato_ray.trainers import params as trainer_params
 from potato_ray.trainers import registry as trainer_registry
 from potato_ray.trainers.base import Trainer, TrainerError
 from potato_ray.trainers.installing import into_this_python, lacking
+from potato_ray.trainers.param_values import nearest
 
 HTTP_STATUS = {
     "unknown_trainer": 400,
@@ -244,5 +244,5 @@ def _backend(config: ProjectConfig, trainer: type[Trainer], name: str) -> str:
 
 
 def _suggestion(name: str, known: Sequence[str]) -> str:
-    close = difflib.get_close_matches(name, known, n=1)
-    return f"Did you mean {close[0]}?" if close else ""
+    near = nearest(name, known)
+    return f"Did you mean {near}?" if near else ""

@@ -57,6 +57,7 @@ def _check_trainer_params(document: Document, name: str, params: Any) -> None:
 
 
 def _note_unknown(document: Document, path: KeyPath, name: str) -> None:
+    from potato_ray.trainers.param_values import nearest
     from potato_ray.trainers.registry import broken_trainers, trainer_names
 
     for broken in broken_trainers():
@@ -65,7 +66,8 @@ def _note_unknown(document: Document, path: KeyPath, name: str) -> None:
             return
     names = trainer_names()
     message = f"there is no trainer {name}; the trainers are {listed(names, 'and')}"
-    document.error(path, message, "unknown_trainer", closest(name, [*names, *PLANNED]))
+    near = closest(name, [*names, *PLANNED]) or nearest(name, names)
+    document.error(path, message, "unknown_trainer", near)
 
 
 def _check_params(document: Document, path: KeyPath, trainer: type[Trainer] | None, params: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from typing import Any, Callable, Iterable, Mapping
+from typing import Any, Callable, Iterable, Mapping, Sequence
 
 from potato_ray.trainers.base import Param
 from potato_ray.trainers.value_range import finite_number
@@ -30,8 +30,15 @@ def problem_with(param: Param, value: Any) -> str:
 
 def suggestion(name: str, known: Iterable[str]) -> str:
     """` Did you mean x?`, or "" where nothing is alike."""
-    close = difflib.get_close_matches(name, list(known), n=1)
-    return f" Did you mean {close[0]}?" if close else ""
+    near = nearest(name, list(known))
+    return f" Did you mean {near}?" if near else ""
+
+
+def nearest(name: str, known: Sequence[str]) -> str:
+    """The name in `known` that is spelt most alike, else the only one that begins as `name` does, else ""."""
+    close = difflib.get_close_matches(name, known, n=1)
+    begun = [each for each in known if name and (each.startswith(name) or name.startswith(each))]
+    return (close or (begun if len(begun) == 1 else [""]))[0]
 
 
 def number_shown(value: float) -> str:

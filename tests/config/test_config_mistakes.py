@@ -115,6 +115,7 @@ TRAINING = [
         "auto_retrain.trainer",
         "there is no trainer sklearntext",
     ),
+    ("trainer_params: {hf-text: {}}  # !", "trainer_params.hf-text", "did you mean hf-text-classification?"),
     (
         "auto_retrain: {enabled: true, trainer: llm-sft, schemas: [sentiment]}  # !",
         "auto_retrain.trainer",

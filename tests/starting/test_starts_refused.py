@@ -21,6 +21,7 @@ def config() -> ProjectConfig:
 
 REFUSALS: dict[str, tuple[dict[str, Any], str, str]] = {
     "an unknown trainer": ({"trainer": "sklearn-txt"}, "unknown_trainer", "Did you mean sklearn-text?"),
+    "a trainer's beginning": ({"trainer": "hf-text"}, "unknown_trainer", "mean hf-text-classification?"),
     "no trainer": ({"trainer": ""}, "unknown_trainer", "Name one"),
     "an unknown scheme": ({"schemas": ("sentimant",)}, "unknown_schema", "Did you mean sentiment?"),
     "no scheme": ({"schemas": ()}, "unknown_schema", "Name one"),

@@ -122,6 +122,11 @@ def test_right_values_pass(given_params: dict[str, Any]) -> None:
             "lora.rr",
             "lora does not take rr; it takes r, dropout, targets, quantize. Did you mean r?",
         ),
+        (
+            {"rank": 8},
+            "lora.rank",
+            "lora does not take rank; it takes r, dropout, targets, quantize. Did you mean r?",
+        ),
         ({"r": "8"}, "lora.r", "lora.r must be a whole number, not '8'."),
         ({"r": 0}, "lora.r", "lora.r must be 1 or more, not 0."),
         ({"r": None}, "lora.r", "lora.r must be a whole number, not null."),
