@@ -32,7 +32,7 @@ class HfTextClassification(Trainer):
     """Classes, sets of labels, scales and numbers by one of the models that transformers knows."""
 
     name = "hf-text-classification"
-    description = "A pretrained transformer, fine-tuned; best with a few hundred labels or more, and a GPU."
+    description = "A pretrained transformer, fine-tuned; it pays from a hundred labels on, and wants a GPU."
     kinds = (kinds.NOMINAL, kinds.ORDINAL, kinds.MULTILABEL, kinds.CONTINUOUS)
     selects_on_val = True
     params = (

@@ -49,7 +49,7 @@ def locate(name: str, revision: str = "", tell: Callable[[str], None] | None = N
     if folder is not None:
         return Source(name, _whole(folder, name))
     if _PATH.match(name):
-        raise _refused(f"There is no folder {_shown(name)} on this machine.")
+        raise _refused(f"model_name names no folder on this machine: {_shown(name)}.")
     if not _HUB_ID.fullmatch(name) or "--" in name or ".." in name:
         raise _refused(f"{_shown(name)} is neither a folder nor the id of a model.")
     return _from_hub(name, revision, tell)

@@ -118,7 +118,7 @@ class SetFitText(Trainer):
             "head",
             "mapping",
             {},
-            'Arguments of the logistic regression, such as {"C": 2.0}.',
+            "How the logistic regression on the embeddings learns.",
             advanced=True,
             members=(
                 Param(

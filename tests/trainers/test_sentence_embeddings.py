@@ -205,7 +205,7 @@ def test_a_folder_whose_model_has_changed_is_refused(tiny: Path, tmp_path: Path)
     with pytest.raises(TrainerError, match="is not the one this run was trained with"):
         load_trainer(fitted.artifacts)
     shutil.rmtree(mine)
-    with pytest.raises(TrainerError, match="There is no folder"):
+    with pytest.raises(TrainerError, match="names no folder"):
         load_trainer(fitted.artifacts)
 
 
@@ -242,7 +242,7 @@ def test_a_model_holds_no_weights_and_nothing_that_is_built_by_a_class_of_ours(
         ({"modelname": "x"}, "does not take modelname; it takes model_name, .* Did you mean model_name?"),
         ({"batch_size": 0}, "batch_size must be 1 or more, not 0"),
         ({"normalize": "yes"}, "normalize must be true or false, not 'yes'"),
-        ({"model_name": "/no/where"}, "There is no folder /no/where"),
+        ({"model_name": "/no/where"}, "names no folder on this machine: /no/where"),
         ({"model_name": "no/where"}, "no/where is neither a folder nor in the cache"),
     ],
 )

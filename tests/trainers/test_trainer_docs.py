@@ -40,3 +40,8 @@ def test_an_example_of_a_mapping_can_be_written_into_a_form_as_it_stands(trainer
     helps = [param.help for param in trainer.params if "mapping" in param.type]
     examples = [found for text in helps for found in re.findall(r"\{.*?\}", text)]
     assert all(isinstance(json.loads(example), dict) for example in examples)
+
+
+@pytest.mark.parametrize("trainer", registry.all_trainers(), ids=lambda trainer: trainer.name)
+def test_a_mapping_that_has_fields_of_its_own_is_not_explained_as_json(trainer: type[Trainer]) -> None:
+    assert [param.name for param in trainer.params if param.members and "{" in param.help] == []
