@@ -259,7 +259,9 @@ def _weak(settings: WritebackSettings, run: Run) -> tuple[str, ...]:
     if settings.gate == "off" or not settings.schemas or run.beats_baseline:
         return ()
     held = (
-        "its predictions are stored and not shown" if settings.gate == "block" else "published all the same"
+        "its predictions are stored and not shown"
+        if settings.gate == "block"
+        else "its predictions are not held back for that"
     )
     why = _shortcoming(run)
     return (f"{why[0].upper()}{why[1:]}; {held}.",)
@@ -273,7 +275,7 @@ def _shortcoming(run: Run) -> str:
 def _summary(counts: Mapping[str, int], settings: WritebackSettings, run: Run | None) -> str:
     total, written = sum(counts.values()), counts.get("written", 0)
     if not written and not settings.schemas:
-        return f"{_NONE}write-back is not enabled for any schema"
+        return f"{_NONE}write-back is not enabled for any schema (model_training.writeback.schemas is empty)"
     if not total:
         return f"{_NONE}there are none"
     if run is not None and set(counts) == {"skipped_schema_not_enabled"}:

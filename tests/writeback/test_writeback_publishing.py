@@ -11,6 +11,7 @@ from writeback_samples import prediction
 
 from potato_ray.errors import Conflict, NotFound
 from potato_ray.registry import RegistryReader, State, StoredPrediction
+from potato_ray.server.run_view import grouped
 from potato_ray.writeback import Publication, WritebackReport, WritebackSettings
 
 POSITIVE = {"sentiment": {"label": "positive", "confidence": 0.9}}
@@ -50,7 +51,10 @@ def test_every_prediction_is_counted_under_its_first_reason(registry, finishing,
 def test_with_no_scheme_enabled_nothing_is_published_and_all_is_stored(registry, finishing, shown):
     run_id = finishing(prediction("a"), prediction("b"))
     report = publish(registry, run_id, 1, WritebackSettings())
-    assert report.summary == "No predictions were published: write-back is not enabled for any schema"
+    assert report.summary == (
+        "No predictions were published: write-back is not enabled for any schema"
+        " (model_training.writeback.schemas is empty)"
+    )
     assert report.n_skipped_schema_not_enabled == report.n_read == 2
     assert shown("a") == {}
     assert len(list(RegistryReader(registry.path).predictions(run_id))) == 2
@@ -146,9 +150,18 @@ BAD = {"value": 0.4, "baseline": 0.5}
 def test_the_gate_that_warns_publishes_and_says_so(succeed, shown):
     report = succeed(prediction("a"), headline=BAD)[1]
     assert report.warnings == (
-        "The model does not beat the majority baseline on held-out items; published all the same.",
+        "The model does not beat the majority baseline on held-out items;"
+        " its predictions are not held back for that.",
     )
     assert shown("a") == POSITIVE
+
+
+def test_the_gate_that_warns_says_nothing_untrue_where_nothing_is_published(succeed, shown):
+    report = succeed(prediction("a", confidence=0.3), headline=BAD)[1]
+    assert report.summary == "No predictions were published: 1 below min_confidence 0.6"
+    assert report.warnings[0].endswith("its predictions are not held back for that.")
+    assert [group for group, _ in grouped(iter(report.warnings))] == ["Write-back"]
+    assert shown("a") == {}
 
 
 def test_the_gate_that_is_off_says_nothing(succeed, settings):
@@ -195,7 +208,7 @@ def test_the_gate_that_warns_says_that_a_published_model_has_no_score(succeed):
     assert report.warnings == (
         "The model has no held-out score with an interval, so nothing says whether it beats the majority"
         " baseline;"
-        " published all the same.",
+        " its predictions are not held back for that.",
     )
 
 
