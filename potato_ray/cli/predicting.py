@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
+import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -42,9 +43,10 @@ def run_predict(run: str, file: Path, config: Path, output: Path | None) -> int:
 
     folder, paths = _where(run, config)
     try:
-        trainer = load_trainer(folder.artifacts)
+        with _said_warnings():
+            trainer = load_trainer(folder.artifacts)
         fields = trainer.item_fields(read_card(folder.artifacts).get("params") or {})
-        with _opened(output) as stream:
+        with _opened(output) as stream, _said_warnings():
             for prediction in trainer.predict(_said_when_empty(rows_of(file, paths, fields))):
                 line = {
                     "id": prediction.instance_id,
@@ -56,6 +58,14 @@ def run_predict(run: str, file: Path, config: Path, output: Path | None) -> int:
         say(f"Error ({error.code}): {error.message}\n  {error.next_step}")
         return 1
     return 0
+
+
+@contextlib.contextmanager
+def _said_warnings() -> Iterator[None]:
+    """What a trainer or its library warns of in the block is one line, without the place in the code."""
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_, **__: say(f"warning: {' '.join(str(message).split())}")
+        yield
 
 
 def _said_when_empty(rows: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -170,7 +180,8 @@ def _records(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _lines(file: Path) -> Iterator[dict[str, Any]]:
-    if str(file) != "-" and not file.is_file():
+    # The shell's <(…) gives a pipe, which is read as a file of lines is.
+    if str(file) != "-" and not (file.is_file() or file.is_fifo()):
         raise _no_file(file)
     blank = 0
     with contextlib.ExitStack() as stack:
@@ -220,4 +231,5 @@ def _row(
 
 
 def _no_file(file: Path) -> NotFound:
-    return NotFound(f"There is no file {file}.", next_step="Name a file of texts, or - for standard input.")
+    message = f"{file} is no file of texts." if file.exists() else f"There is no file {file}."
+    return NotFound(message, next_step="Name a file of texts, or - for standard input.")

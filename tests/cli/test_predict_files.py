@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import warnings
 from pathlib import Path
 
 import pytest
 
-from potato_ray.cli.predicting import RECORDS, _said_when_empty, rows_of
-from potato_ray.errors import ProjectUnreadable
+from potato_ray.cli.predicting import RECORDS, _said_warnings, _said_when_empty, rows_of
+from potato_ray.errors import NotFound, ProjectUnreadable
 from potato_ray.project import records
 from potato_ray.project.paths import ProjectPaths
 
@@ -63,3 +65,26 @@ def test_a_file_without_texts_is_said(tmp_path: Path, capsys: pytest.CaptureFixt
     file.write_text("", "utf-8")
     assert list(_said_when_empty(rows_of(file, paths(tmp_path)))) == []
     assert capsys.readouterr().err == "0 texts\n"
+
+
+def test_a_pipe_of_the_shell_is_read_as_lines(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.write(writing, b"good\nbad\n")
+    os.close(writing)
+    rows = list(rows_of(Path(f"/dev/fd/{reading}"), paths(tmp_path)))
+    os.close(reading)
+    assert [row["text"] for row in rows] == ["good", "bad"]
+
+
+@pytest.mark.parametrize("name", ["texts", "texts.jsonl"])
+def test_a_folder_is_said_to_be_no_file_of_texts(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    with pytest.raises(NotFound, match=f"{name} is no file of texts"):
+        list(rows_of(tmp_path / name, paths(tmp_path)))
+
+
+@pytest.mark.filterwarnings("default")
+def test_what_a_trainer_warns_of_is_said_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with _said_warnings():
+        warnings.warn("1 of 3 items has\n no SMILES", UserWarning, stacklevel=1)
+    assert capsys.readouterr().err == "warning: 1 of 3 items has no SMILES\n"
