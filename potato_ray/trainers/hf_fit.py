@@ -69,7 +69,7 @@ class HfFit:
         }
 
     def _classifier(self) -> TextClassifier:
-        self.reporter.status("fitting", f"loading {self.source.name}")
+        self.reporter.status("fitting", f"loading {self.source.short}")
         quantize = self.lora.quantize if self.lora else adapters.NONE
         loaded = load_base(self.source.folder, self.objective, quantize)
         model = loaded.model
@@ -125,7 +125,7 @@ class HfFit:
             f"{plan.epochs} epochs at most, {plan.steps(len(train))} steps, learning rate "
             f"{plan.learning_rate:g}, {plan.half or 'fp32'}."
         )
-        self.reporter.status("fitting", f"{what} {self.source.name} on {len(train)} texts")
+        self.reporter.status("fitting", f"{what} {self.source.short} on {len(train)} texts")
 
     def _val_rows(self) -> tuple[list[Any], Any]:
         """(texts, coded targets) of the val rows whose labels the train rows have."""

@@ -32,6 +32,11 @@ class Source:
     folder: Path
     revision: str = ""
 
+    @property
+    def short(self) -> str:
+        """Its name in a step line: of a folder of the user's the last part alone."""
+        return self.name if self.revision else self.folder.name or self.name
+
     def as_json(self) -> dict[str, Any]:
         return {"name": self.name, "revision": self.revision}
 

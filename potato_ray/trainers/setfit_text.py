@@ -222,7 +222,7 @@ def _fit(context: FitContext, source: Source, rows: TrainRows) -> tuple[FewShotM
     texts = [text for text, *_ in rows.texts]
     pairs, plan = _plan(context, rows)
     model = _untrained(context, source, rows)
-    context.reporter.status("fitting", f"training {source.name} on pairs of texts")
+    context.reporter.status("fitting", f"training {source.short} on pairs of texts")
     context.reporter.log(
         f"{len(pairs)} pairs of {len(texts)} texts, {plan.steps} steps of {plan.batch_size} pairs."
     )
@@ -265,7 +265,7 @@ def _untrained(context: FitContext, source: Source, rows: TrainRows) -> FewShotM
         context.reporter.log(
             f"{source.name} is no sentence model: the mean of its last layer is the embedding."
         )
-    context.reporter.status("fitting", f"loading {source.name}")
+    context.reporter.status("fitting", f"loading {source.short}")
     with setfit_training.quiet():
         body = sentence_body.load(
             source.folder, context.device, bool(params["normalize"]), params["max_length"]

@@ -13,7 +13,7 @@ from fake_hub import COMMIT, serving_hub
 from potato_ray.trainers import model_hub
 from potato_ray.trainers.base import TrainerError
 from potato_ray.trainers.model_folder import lacks
-from potato_ray.trainers.pretrained import locate
+from potato_ray.trainers.pretrained import Source, locate
 
 FILES = {"config.json": b"{}", "model.safetensors": b"weights", "tokenizer.json": b"{}"}
 CACHES = ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "TRANSFORMERS_CACHE", "SENTENCE_TRANSFORMERS_HOME")
@@ -53,6 +53,12 @@ def refused(name: str, revision: str = "") -> TrainerError:
     assert refusal.value.code == "validation_failed"
     assert refusal.value.next_step
     return refusal.value
+
+
+def test_a_step_line_names_a_folder_by_its_last_part_and_a_model_of_the_hub_as_it_is(tmp_path: Path) -> None:
+    folder = put(tmp_path / "models" / "mine")
+    assert locate(f"{folder}/").short == "mine"
+    assert Source("some/model", folder, COMMIT).short == "some/model"
 
 
 def test_a_folder_is_used_as_it_is(tmp_path: Path) -> None:

@@ -100,6 +100,10 @@ def test_it_learns_labels_and_predicts_the_same_after_loading(
     assert answers(SetFitText.load(fitted.artifacts)) == answers(fitted.trainer)
 
 
+def test_its_steps_name_of_a_models_folder_the_last_part(fitted: Fitted) -> None:
+    assert {"loading sentences", "training sentences on pairs of texts"} <= set(fitted.recorder.steps)
+
+
 def test_the_same_seed_gives_the_same_model(fitted: Fitted, models: Path, tmp_path: Path) -> None:
     again = fit(tmp_path, models / "sentences", max_steps=10)
     assert again.metrics["train_loss"] == fitted.metrics["train_loss"]

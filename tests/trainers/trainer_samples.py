@@ -44,12 +44,14 @@ class Recorder(Reporter):
 
     def __init__(self) -> None:
         self.phases: list[str] = []
+        self.steps: list[str] = []
         self.lines: list[tuple[str, str]] = []
         self.curves: dict[str, list[tuple[int | None, float]]] = {}
         self.progressed: list[tuple[float, float, float | None]] = []
 
     def status(self, phase: str, step: str = "") -> None:
         self.phases.append(phase)
+        self.steps.append(step)
 
     def progress(self, current: float, total: float, eta_s: float | None = None) -> None:
         self.progressed.append((current, total, eta_s))
