@@ -196,11 +196,29 @@ def test_all_that_the_server_finds_wrong_is_said_each_at_its_field(site) -> None
     expect(field(page, "class_path")).to_have_accessible_description(re.compile("must come from sklearn"))
 
 
-def test_no_tick_at_all_is_said_at_the_ticks(site) -> None:
+def test_no_tick_at_all_is_said_at_the_ticks_until_one_is_made(site) -> None:
     page = form(site())
     page.get_by_label("morgan").uncheck()
     press_start(page)
     expect(page.get_by_text("Tick at least one.")).to_be_visible()
+    page.get_by_label("rdkit").check()
+    expect(page.locator(".field-error")).to_have_count(0)
+
+
+def test_what_was_wrong_with_a_field_is_gone_once_that_field_is_changed(site) -> None:
+    page = form(site())
+    field(page, "lora").check()
+    unfold(page, "Parameters of lora")
+    for name in ("epochs", "lora.r"):
+        field(page, name).fill("0")
+    press_start(page)
+    expect(page.locator(".field-error")).to_have_count(2)
+    field(page, "epochs").fill("")
+    expect(field(page, "epochs")).not_to_have_attribute("aria-invalid", "true")
+    expect(field(page, "epochs")).to_have_attribute("aria-describedby", f"{NAME}--epochs--hint")
+    expect(field(page, "lora.r")).to_have_attribute("aria-invalid", "true")
+    field(page, "lora.r").fill("8")
+    expect(page.locator(".field-error")).to_have_count(0)
 
 
 def test_a_switch_and_its_members_are_reached_by_keyboard(site) -> None:

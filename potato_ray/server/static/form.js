@@ -4,7 +4,7 @@
 import { Refused, call, problemOf } from "./api.js";
 import { checkBackend, forgetCheck } from "./check.js";
 import { copyButtons } from "./copying.js";
-import { clearErrors, showError, showFirst } from "./form_errors.js";
+import { clearErrorAt, clearErrors, showError, showFirst } from "./form_errors.js";
 import { controlsOf, isLeftOut, readParams } from "./form_values.js";
 import { piece, problemNotice, say } from "./pieces.js";
 
@@ -44,7 +44,10 @@ class StartForm {
       forgetCheck();
     });
     document.getElementById("check")?.addEventListener("click", () => void checkBackend(control("backend").value));
-    form.addEventListener("input", () => (this.key = newKey()));
+    form.addEventListener("input", (event) => {
+      this.key = newKey();
+      clearErrorAt(/** @type {Element} */ (event.target));
+    });
     form.addEventListener("change", () => this.unfold());
     copyButtons();
     form.addEventListener("submit", (event) => {

@@ -26,13 +26,26 @@ const describedBy = (control) =>
 /** @param {HTMLElement} form */
 export function clearErrors(form) {
   form.querySelector("#start-problem")?.replaceChildren();
-  for (const each of form.querySelectorAll(".field-error")) each.remove();
-  for (const control of form.querySelectorAll('[aria-invalid="true"]')) {
-    control.removeAttribute("aria-invalid");
-    const rest = describedBy(control);
-    if (rest) control.setAttribute("aria-describedby", rest);
-    else control.removeAttribute("aria-describedby");
-  }
+  for (const control of form.querySelectorAll('[aria-invalid="true"]')) clearError(control);
+}
+
+/**
+ * Somebody changes a field: what was wrong with it is no more known.
+ * @param {Element} changed a control, of those of ticks any
+ */
+export function clearErrorAt(changed) {
+  const field = changed.closest(".field");
+  const wrong = field?.querySelector('[aria-invalid="true"]');
+  if (wrong && wrong.closest(".field") === field) clearError(wrong);
+}
+
+/** @param {Element} control */
+function clearError(control) {
+  document.getElementById(`${control.id}--error`)?.remove();
+  control.removeAttribute("aria-invalid");
+  const rest = describedBy(control);
+  if (rest) control.setAttribute("aria-describedby", rest);
+  else control.removeAttribute("aria-describedby");
 }
 
 /** Go to the first field that is wrong, unfolding what hides it. @param {HTMLElement} form */
