@@ -203,12 +203,16 @@ def _params(config: ProjectConfig, trainer: type[Trainer], given: Mapping[str, A
     for layer in (configured, given):
         problems = trainer_params.check_params(trainer, layer)
         if problems:
-            raise StartRefused(
-                "; ".join(problem.message for problem in problems),
-                code="bad_params",
-                next_step="Correct the parameters and start again.",
-            )
-    return trainer_params.complete(trainer, configured, given)
+            raise _bad_params("; ".join(problem.message for problem in problems))
+    params = trainer_params.complete(trainer, configured, given)
+    together = trainer_params.problem_together(trainer, params)
+    if together:
+        raise _bad_params(together)
+    return params
+
+
+def _bad_params(message: str) -> StartRefused:
+    return StartRefused(message, code="bad_params", next_step="Correct the parameters and start again.")
 
 
 def _check_licence(trainer: type[Trainer], accepted: bool) -> None:

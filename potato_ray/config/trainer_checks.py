@@ -71,12 +71,16 @@ def _note_unknown(document: Document, path: KeyPath, name: str) -> None:
 
 
 def _check_params(document: Document, path: KeyPath, trainer: type[Trainer] | None, params: Any) -> None:
-    from potato_ray.trainers.params import check_params
+    from potato_ray.trainers.params import check_params, complete, problem_together
 
     if not isinstance(params, dict):
         return
-    for problem in check_params(trainer, params) if trainer else ():
+    problems = check_params(trainer, params) if trainer else []
+    for problem in problems:
         document.error((*path, *problem.path), problem.message.rstrip("."), "bad_params")
+    together = problem_together(trainer, complete(trainer, params)) if trainer and not problems else ""
+    if together:
+        document.error(path, together.rstrip("."), "bad_params")
     if isinstance(params.get("dp"), dict):
         _check_dp(document, (*path, "dp"), params["dp"])
 

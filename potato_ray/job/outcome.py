@@ -32,6 +32,9 @@ _KILL_ADVICE = (
 )
 
 
+_SAID_BY_CHECKS = ("bad_spec", "missing_dependency", "unfitting_device", "validation_failed")
+
+
 class Explanation(NamedTuple):
     """How a run ended; for status error the other fields are whole sentences, evidence may be ""."""
 
@@ -117,7 +120,7 @@ def _out_of_memory(detail: str, limits: Limits | None, peak_rss_mb: float) -> Ex
 def _said(error: Mapping[str, Any], stderr_tail: str) -> Explanation:
     code = str(error.get("code") or "fit_failed")
     # A check that failed says it all; for the others the end of stderr helps.
-    evidence = "" if code in ("validation_failed", "missing_dependency") else stderr_tail
+    evidence = "" if code in _SAID_BY_CHECKS else stderr_tail
     return Explanation(
         ERROR, code, str(error.get("message", "")), evidence, str(error.get("next_step") or LOG_ADVICE)
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Mapping, Sequence
+from typing import Any, Iterator, Mapping, Sequence
 
 from potato_ray.trainers.base import Param, TrainerError
 from potato_ray.trainers.installing import missing_dependency
@@ -86,12 +86,19 @@ class Lora:
                     )
                 return peft.get_peft_model(model, self.config(new_layers))
         except ValueError as failure:
-            which = ", ".join(self.targets or (ALL_LINEAR,))
-            raise TrainerError(
-                "validation_failed",
-                f"LoRA finds no layers {which} in this model: {in_a_line(failure)}",
-                "Name layers that it has in lora.targets, or leave targets out.",
-            ) from failure
+            raise self._no_such_layers(model, failure) from failure
+
+    def _no_such_layers(self, model: Any, failure: ValueError) -> TrainerError:
+        linear = list(dict.fromkeys(_linear_layers(model)))
+        if self.targets is None or not linear:
+            message = f"LoRA finds no layers {ALL_LINEAR} in this model: {in_a_line(failure)}"
+            return TrainerError("validation_failed", message, "Choose another model, or leave lora out.")
+        return TrainerError(
+            "validation_failed",
+            f"LoRA finds no layers {', '.join(self.targets)} in this model; its linear ones end in "
+            f"{', '.join(linear)}.",
+            "Name some of these in lora.targets, or leave targets out.",
+        )
 
     def config(self, new_layers: Sequence[str] = ()) -> Any:
         """As peft takes it, for a classifier of sequences.
@@ -112,6 +119,15 @@ class Lora:
             modules_to_save=list(new_layers) or None,
             **more,
         )
+
+
+def _linear_layers(model: Any) -> Iterator[str]:
+    """The last part of the name of each linear layer."""
+    import torch
+
+    for name, module in model.named_modules():
+        if isinstance(module, torch.nn.Linear):
+            yield name.rpartition(".")[2]
 
 
 def save_adapter(model: Any, folder: Path, base: str) -> None:

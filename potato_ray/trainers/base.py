@@ -202,6 +202,14 @@ class Trainer(ABC):
         return ()
 
     @classmethod
+    def problem_with(cls, params: Mapping[str, Any]) -> str:
+        """What is wrong with complete parameters that fit one by one, in a sentence; "" for nothing.
+
+        Asked before the run, where nothing of `requires` need be installed.
+        """
+        return ""
+
+    @classmethod
     def item_fields(cls, params: Mapping[str, Any]) -> tuple[str, ...]:
         """The fields of the data's items that it reads beside the text; rows hold them under `fields`."""
         return ()

@@ -14,6 +14,7 @@ from typing import Any, Callable, Mapping
 from potato_ray.trainers import epoch_choice, partial_model
 from potato_ray.trainers.base import Reporter, TrainerError
 from potato_ray.trainers.hf_model import TextClassifier, collator
+from potato_ray.trainers.patience import Patience
 from potato_ray.trainers.quiet import quiet
 from potato_ray.trainers.token_data import TokenItems
 from potato_ray.trainers.unreadable import in_a_line
@@ -28,7 +29,7 @@ FEWEST_EPOCHS, MOST_EPOCHS, USUAL_STEPS = 4, 40, 250
 
 @dataclass(frozen=True)
 class Plan:
-    """How to train. `patience` in epochs without a better one, 0 for none; `half` as in TextClassifier.
+    """How to train. `patience` in epochs (see `Patience`), 0 for none; `half` as in TextClassifier.
 
     `batch_size` is that of each of the `cards`.
     """
@@ -50,6 +51,10 @@ class Plan:
         """Of the optimizer, in all."""
         batches = math.ceil(n_train / (self.batch_size * self.cards))
         return self.epochs * max(1, math.ceil(batches / self.gradient_accumulation))
+
+    def warmup_steps(self, n_train: int) -> int:
+        """In which the rate of learning rises."""
+        return round(self.warmup * self.steps(n_train))
 
 
 @dataclass(frozen=True)
@@ -126,7 +131,7 @@ def _learner(
     arguments = transformers.TrainingArguments(**_arguments(plan, len(train), val is not None, folder))
     callbacks = [_watch(plan, reporter)]
     if plan.patience and val is not None:
-        callbacks.append(transformers.EarlyStoppingCallback(plan.patience))
+        callbacks.append(_early_end(Patience(plan.patience, plan.warmup_steps(len(train))), plan, reporter))
     learner = _learner_class(classifier, weights, plan)(
         model=classifier.model,
         args=arguments,
@@ -154,7 +159,7 @@ def _arguments(plan: Plan, n_train: int, has_val: bool, folder: Path) -> dict[st
         "per_device_eval_batch_size": plan.batch_size * 2,
         "gradient_accumulation_steps": plan.gradient_accumulation,
         "learning_rate": plan.learning_rate,
-        "warmup_steps": round(plan.warmup * steps),
+        "warmup_steps": plan.warmup_steps(n_train),
         "weight_decay": plan.weight_decay,
         "logging_steps": max(1, steps // CURVE_POINTS),
         "logging_nan_inf_filter": False,
@@ -259,6 +264,24 @@ def _watch(plan: Plan, reporter: Reporter) -> Any:
             reporter.status("fitting", f"epoch {round(state.epoch)} of {plan.epochs} done")
 
     return Watch()
+
+
+def _early_end(patience: Patience, plan: Plan, reporter: Reporter) -> Any:
+    import transformers
+
+    class EarlyEnd(transformers.TrainerCallback):  # type: ignore[misc]
+        """Ends the training when patience is over, and says so."""
+
+        def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **_: Any) -> None:
+            worth, loss = float(metrics["eval_worth"]), float(metrics["eval_loss"])
+            if patience.is_over(state.global_step, worth, loss) and state.global_step < state.max_steps:
+                control.should_training_stop = True
+                reporter.log(
+                    f"Stopped early, after epoch {round(state.epoch)} of {plan.epochs}: {patience.epochs} "
+                    "in a row were better neither by the score on val nor by its loss (early_stopping)."
+                )
+
+    return EarlyEnd()
 
 
 def _diverged(loss: float, step: int, plan: Plan) -> TrainerError:

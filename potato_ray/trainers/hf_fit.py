@@ -55,6 +55,10 @@ class HfFit:
         tuned = fine_tuning.fine_tune(
             classifier, train, val, plan, self.context.artifacts, self.reporter, weights
         )
+        if val is not None:
+            self.reporter.log(
+                f"The model of epoch {tuned.best_epoch:.0f} of {tuned.epochs:.0f} is kept, the best by val."
+            )
         memory_estimate.tell_peak(self.reporter, self.context.device)
         decided = self._temperature(classifier, texts, coded)
         classifier.temperature = decided.value

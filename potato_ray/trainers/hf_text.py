@@ -100,7 +100,7 @@ class HfTextClassification(Trainer):
             "early_stopping",
             "int",
             3,
-            "Epochs without a better one on val after which training ends; 0: never.",
+            "Epochs without a better one on val, by score or loss, after which training ends; 0: never.",
             minimum=0,
             maximum=1000,
             advanced=True,

@@ -147,7 +147,8 @@ def _is_of_disk(failure: BaseException) -> bool:
 def _elsewhere(name: str) -> str:
     return (
         f"Where there is a network, run `HF_HOME=/shared/models hf download {name}`, with a folder that this "
-        "machine sees too, and set POTATO_MODEL_CACHE to that folder; or give model_name the model's folder."
+        "machine sees too, and set POTATO_MODEL_CACHE to that folder; or give model_name the whole path of "
+        "the model's folder."
     )
 
 

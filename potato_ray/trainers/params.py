@@ -36,6 +36,15 @@ def check_params(trainer: type[Trainer], given: Mapping[str, Any]) -> list[Param
     return problems
 
 
+def problem_together(trainer: type[Trainer], params: Mapping[str, Any]) -> str:
+    """What is wrong with complete parameters that have passed `check_params`, "" for nothing."""
+    try:
+        problem = trainer.problem_with(params)
+    except Exception as failure:  # noqa: BLE001 - whatever somebody's own trainer raises
+        problem = f"its check of them failed with {type(failure).__name__}: {failure}"
+    return f"{trainer.name}: {problem}" if problem else ""
+
+
 def complete(trainer: type[Trainer], *layers: Mapping[str, Any]) -> dict[str, Any]:
     """The trainer's defaults, overridden by each layer in turn; later layers win.
 

@@ -19,6 +19,8 @@ _PART = r"\w(?:[\w.-]{0,94}\w)?"
 _HUB_ID = re.compile(f"{_PART}(?:/{_PART})?", re.ASCII)
 _PATH = re.compile(r"[/~.]|[A-Za-z]:|.*\\|.*/.*/")
 """What begins so is meant as a folder, here or on Windows, never as an id."""
+_RELATIVE = re.compile(r"\.|(?![A-Za-z]:)[^/~][^/]*(?:\\|/.*/)")
+"""What begins so is meant as a folder, and from another one."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,12 @@ def locate(name: str, revision: str = "", tell: Callable[[str], None] | None = N
     folder = _folder(name)
     if folder is not None:
         return Source(name, _whole(folder, name))
+    if _RELATIVE.match(name):
+        raise TrainerError(
+            "validation_failed",
+            f"model_name {_shown(name)} is no whole path, and a run has no folder of yours to begin in.",
+            "Give model_name the folder's whole path on the machine that trains, or ~/… for the home there.",
+        )
     if _PATH.match(name):
         raise _refused(f"model_name names no folder on this machine: {_shown(name)}.")
     if not _HUB_ID.fullmatch(name) or "--" in name or ".." in name:

@@ -63,11 +63,9 @@ class SentenceEmbeddings:
     @classmethod
     def of(cls, kwargs: Mapping[str, Any]) -> SentenceEmbeddings:
         """With checked arguments. Raises TrainerError (validation_failed)."""
-        for name, value in kwargs.items():
-            problem = _problem_with(name, value)
-            if problem:
-                message = f"vectorizer_kwargs: {problem}"
-                raise TrainerError("validation_failed", message, "Correct vectorizer_kwargs.")
+        problem = problem_with_kwargs(kwargs)
+        if problem:
+            raise TrainerError("validation_failed", problem, "Correct vectorizer_kwargs.")
         return cls(**kwargs)
 
     def find(self, tell: Callable[[str], None] | None = None) -> Source:
@@ -177,6 +175,15 @@ class SentenceEmbeddings:
                 "POTATO_MODEL_CACHE.",
                 "warning",
             )
+
+
+def problem_with_kwargs(kwargs: Mapping[str, Any]) -> str:
+    """The first thing that is wrong with vectorizer_kwargs, "" for nothing; imports no library."""
+    for name, value in kwargs.items():
+        problem = _problem_with(name, value)
+        if problem:
+            return f"vectorizer_kwargs: {problem}"
+    return ""
 
 
 def _problem_with(name: str, value: Any) -> str:

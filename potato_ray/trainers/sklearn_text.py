@@ -146,6 +146,11 @@ class SklearnText(Trainer):
     def also_requires(cls, params: Mapping[str, Any]) -> tuple[Requirement, ...]:
         return sentence_embeddings.REQUIRES if _embeds(params) else ()
 
+    @classmethod
+    def problem_with(cls, params: Mapping[str, Any]) -> str:
+        kwargs = params.get("vectorizer_kwargs")
+        return sentence_embeddings.problem_with_kwargs(kwargs or {}) if _embeds(params) else ""
+
     def label_order(self) -> list[str]:
         return list(self._fitted().labels)
 

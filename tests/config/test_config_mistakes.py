@@ -151,6 +151,11 @@ TRAINING = [
         "must be a whole number",
     ),
     (
+        "trainer_params: {sklearn-text: {vectorizer: sentence-transformers, vectorizer_kwargs: {m: x}}}  # !",
+        "trainer_params.sklearn-text",
+        "sentence-transformers does not take m;",
+    ),
+    (
         "trainer_params: {llm-sft: {epochs: 3}}  # !",
         "trainer_params.llm-sft",
         "trainer llm-sft is not part of this version",

@@ -95,6 +95,23 @@ def test_opinions_are_learnt_and_the_best_epoch_on_val_is_kept(tune: Tune) -> No
     assert not (fitted.artifacts / "checkpoints").exists()
 
 
+def test_what_jumps_about_on_a_few_val_items_does_not_end_a_training_that_learns(tune: Tune) -> None:
+    fitted = tune("nominal", labelled(40), labelled(20, seed=1), epochs=12, warmup=0.5, early_stopping=1)
+    assert fitted.metrics["train_epochs"] >= 6
+    best = fitted.metrics["train_best_epoch"]
+    assert f"The model of epoch {best:.0f} of" in fitted.recorder.said
+
+
+def test_an_early_end_is_told_with_its_epoch(tune: Tune) -> None:
+    rows = labelled(40)
+    params = {"learning_rate": 1e-8, "epochs": 30, "warmup": 0.0, "early_stopping": 2}
+    fitted = tune("nominal", rows, labelled(20, seed=1), **params)
+    ended = fitted.metrics["train_epochs"]
+    assert ended < 30
+    [told] = [line for _, line in fitted.recorder.lines if line.startswith("Stopped early")]
+    assert f"after epoch {ended:.0f} of 30: 2 in a row" in told
+
+
 MEASURES: dict[str, tuple[str, Callable[[Any, Any], float]]] = {
     "nominal": ("macro_f1", lambda truth, said: f1_score(truth, said, average="macro")),
     "ordinal": ("quadratic_kappa", lambda truth, said: cohen_kappa_score(truth, said, weights="quadratic")),
@@ -302,7 +319,7 @@ def test_a_rare_label_weighs_as_much_in_a_batch_of_one() -> None:
 
 
 def test_layers_that_the_model_lacks_are_refused_by_name(tune: Tune) -> None:
-    with pytest.raises(TrainerError, match="nowhere") as refused:
+    with pytest.raises(TrainerError, match="nowhere in this model; its linear ones end in .*query") as refused:
         tune("nominal", labelled(20), lora={"targets": ["nowhere"]})
     assert refused.value.code == "validation_failed"
     assert "lora.targets" in refused.value.next_step

@@ -1,0 +1,58 @@
+"""Parameters that fit one by one and not together are refused before a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from potato_ray.config import ProjectConfig, load
+from potato_ray.errors import StartRefused
+from potato_ray.starting import StartRequest, plan_start
+from potato_ray.trainers.params import problem_together
+from potato_ray.trainers.sklearn_text import SklearnText
+
+CONFIGS = Path(__file__).parents[2] / "configs"
+EMBEDDINGS = "sentence-transformers"
+
+
+@pytest.fixture
+def config() -> ProjectConfig:
+    return load(CONFIGS / "local" / "config.yaml")
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "words"),
+    [
+        ({"model": "x"}, r"does not take model; it takes model_name.*Did you mean model_name\?"),
+        ({"batch_size": 0}, "vectorizer_kwargs: batch_size must be 1 or more, not 0"),
+    ],
+)
+def test_arguments_of_embeddings_are_checked_before_a_run(
+    config: ProjectConfig, kwargs: dict[str, Any], words: str
+) -> None:
+    params = {"vectorizer": EMBEDDINGS, "vectorizer_kwargs": kwargs}
+    with pytest.raises(StartRefused, match=words) as refused:
+        plan_start(config, StartRequest("sklearn-text", ("sentiment",), params))
+    assert refused.value.code == "bad_params"
+
+
+def test_arguments_are_checked_together_with_the_configured_ones(config: ProjectConfig) -> None:
+    configured = {"sklearn-text": {"vectorizer": EMBEDDINGS}}
+    training = config.model_training.model_copy(update={"trainer_params": configured})
+    config = config.model_copy(update={"model_training": training})
+    with pytest.raises(StartRefused, match="does not take model"):
+        plan_start(
+            config, StartRequest("sklearn-text", ("sentiment",), {"vectorizer_kwargs": {"model": "x"}})
+        )
+
+
+def test_a_check_of_somebody_else_s_that_fails_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(params: Any) -> str:
+        raise KeyError("depth")
+
+    monkeypatch.setattr(SklearnText, "problem_with", failing)
+    assert (
+        problem_together(SklearnText, {}) == "sklearn-text: its check of them failed with KeyError: 'depth'"
+    )
