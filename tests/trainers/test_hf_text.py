@@ -319,7 +319,8 @@ def test_a_rare_label_weighs_as_much_in_a_batch_of_one() -> None:
 
 
 def test_layers_that_the_model_lacks_are_refused_by_name(tune: Tune) -> None:
-    with pytest.raises(TrainerError, match="nowhere in this model; its linear ones end in .*query") as refused:
+    words = r"nowhere in this model; its linear ones end in .*query"
+    with pytest.raises(TrainerError, match=words) as refused:
         tune("nominal", labelled(20), lora={"targets": ["nowhere"]})
     assert refused.value.code == "validation_failed"
     assert "lora.targets" in refused.value.next_step
