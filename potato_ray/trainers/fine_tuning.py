@@ -247,9 +247,7 @@ def _watch(plan: Plan, reporter: Reporter) -> Any:
             self.began = time.monotonic()
 
         def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-            took = time.monotonic() - self.began
-            left = (state.max_steps - state.global_step) * took / max(1, state.global_step)
-            reporter.progress(state.global_step, state.max_steps, left)
+            self._tell_progress(state)
 
         def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
             loss = (logs or {}).get("loss")
@@ -262,6 +260,12 @@ def _watch(plan: Plan, reporter: Reporter) -> Any:
                 if value is not None and math.isfinite(float(value)):
                     reporter.metric(ours, float(value), state.global_step)
             reporter.status("fitting", f"epoch {round(state.epoch)} of {plan.epochs} done")
+            self._tell_progress(state)  # a step line begins without any
+
+        def _tell_progress(self, state: Any) -> None:
+            took = time.monotonic() - self.began
+            left = (state.max_steps - state.global_step) * took / max(1, state.global_step)
+            reporter.progress(state.global_step, state.max_steps, left)
 
     return Watch()
 

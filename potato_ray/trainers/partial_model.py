@@ -15,6 +15,8 @@ PARTIAL = "partial"
 NOTE = "partial.json"
 _LAST_WRITTEN = "trainer_state.json"
 """A checkpoint without it is not whole."""
+_PICKLED = "training_args.bin"
+"""transformers' arguments: nobody needs them, and reading a pickle can run code."""
 
 
 def keep(artifacts: Path, checkpoints: Path, learner: Any, as_it_is: bool) -> None:
@@ -29,6 +31,7 @@ def keep(artifacts: Path, checkpoints: Path, learner: Any, as_it_is: bool) -> No
     if best is not None:
         remove(target)
         best.rename(target)
+        (target / _PICKLED).unlink(missing_ok=True)
         named = Path(state.best_model_checkpoint or "").name
         _note(target, step_of(best), state, chosen_on_val=best.name == named)
     elif as_it_is and state.global_step > 0:

@@ -160,7 +160,7 @@ class SentenceEmbeddings:
         if self._loaded is None:
             source = self.find()
             if self.reporter is not None:
-                self.reporter.status("fitting", f"loading {source.name}")
+                self.reporter.status("fitting", f"loading {source.short}")
             self._loaded = SentenceModel(source.folder, self.choose_device())
         return self._loaded
 
