@@ -341,6 +341,26 @@ def test_every_parameter_can_be_read_to_its_end_at_390_px(site) -> None:
     assert page.locator(".params th", has_text="vectorizer_kwargs").evaluate(LINES) == 1
 
 
+def test_the_name_of_a_file_is_one_line_where_there_is_room(site) -> None:
+    made = site()
+    run = scored(made)
+    (folder_of(made, run.run_id) / "artifacts" / f"adapter_model_{'x' * 40}.safetensors").write_text("{}")
+    assert made.open(run).get_by_role("link", name="adapter_model").evaluate(LINES) == 1
+
+
+def test_a_line_beneath_the_title_neither_begins_nor_ends_with_a_dot(site) -> None:
+    made = site()
+    page = made.open(scored(made), size=NARROW)
+    line = page.locator(".run-line")
+    assert line.evaluate(LINES) > 1
+    left = "(each) => each.getBoundingClientRect().left"
+    firsts = line.locator("span").filter(has_text=re.compile("^local$|train"))
+    # The dot of what begins a line stands in the margin, which is cut off.
+    assert {each.evaluate(left) for each in firsts.all()} == {line.evaluate(left)}
+    assert line.evaluate(left) < page.locator("h1").evaluate(left)
+    assert "inset(0px 0px 0px" in line.evaluate("(each) => getComputedStyle(each).clipPath")
+
+
 def test_the_time_of_a_run_stays_in_one_line_of_the_table(site) -> None:
     made = site()
     scored(made)

@@ -284,7 +284,7 @@ def test_model_files_that_stayed_are_named_with_their_machine_and_folder(lab) ->
     run_id = ended(lab, artifact_uri="ws1:/home/ada/.cache/potato-training/jobs/r/artifacts")
     shown = text(run_of(lab, run_id))
     assert "Model files stay on ws1: /home/ada/.cache/potato-training/jobs/r/artifacts" in shown
-    assert "lab · ws1 · cuda:0" in shown
+    assert "success lab ws1 cuda:0 ended" in shown
 
 
 def test_a_run_whose_files_are_here_says_nothing_of_another_machine(lab) -> None:

@@ -156,7 +156,7 @@ class Row {
     this.element = piece(
       "tr",
       { role: "row" },
-      piece("td", { role: "cell", class: "name" }, file.path),
+      piece("td", { role: "cell", class: "name path" }, file.path),
       piece("td", { role: "cell", class: "size right figures" }, fileSize(file.bytes)),
       piece(
         "td",
