@@ -50,6 +50,7 @@ Code = Literal[
     "not_encrypted",
     "long_slurm_time",
     "short_heartbeat",
+    "debug_on",
     "acknowledge_too_short",
     "acknowledge_unused",
 ]

@@ -42,6 +42,16 @@ def check_near_misses(document: Document) -> None:
             document.warn((key,), "this top-level key is not read", "unknown_key", near)
 
 
+def check_debug(document: Document) -> None:
+    """Warn of an admin without a key, where there is something to administer."""
+    if document.at("debug") is True and document.at("model_training", "enabled") is True:
+        message = (
+            "whoever works on this machine is an admin without a key; set it to false where other people can "
+            "log in, and behind a proxy"
+        )
+        document.warn(("debug",), message, "debug_on")
+
+
 def check_pre_annotation(document: Document) -> None:
     """Potato's own display of pre-labels must look where write-back puts them."""
     block = document.mapping("pre_annotation")

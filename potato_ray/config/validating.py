@@ -33,7 +33,7 @@ def _check(document: Document) -> ProjectConfig | None:
     from potato_ray.config.data_checks import check_data
     from potato_ray.config.notify_checks import check_notify
     from potato_ray.config.planned_checks import check_planned
-    from potato_ray.config.project_checks import check_near_misses, check_pre_annotation
+    from potato_ray.config.project_checks import check_debug, check_near_misses, check_pre_annotation
     from potato_ray.config.scheme_checks import check_schemes
     from potato_ray.config.trainer_checks import check_trainers
     from potato_ray.config.training_checks import check_training
@@ -46,6 +46,7 @@ def _check(document: Document) -> ProjectConfig | None:
         check_trainers,
         check_notify,
         check_pre_annotation,
+        check_debug,
         check_near_misses,
         check_planned,
     ):

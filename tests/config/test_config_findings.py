@@ -104,6 +104,17 @@ def test_a_silence_so_short_that_any_link_may_have_it_is_warned_of(
     assert not found.errors
 
 
+@pytest.mark.parametrize(
+    ("debug", "enabled", "codes"),
+    [("true", "true", ["debug_on"]), ("true", "false", []), ("false", "true", [])],
+)
+def test_an_admin_without_a_key_is_warned_of_where_training_is_enabled(
+    check: Validate, project: str, debug: str, enabled: str, codes: list[str]
+) -> None:
+    found = check(f"{project}debug: {debug}\nmodel_training: {{enabled: {enabled}}}\n")
+    assert [(each.level, each.code) for each in found.findings] == [("warning", code) for code in codes]
+
+
 def test_an_acknowledged_warning_no_longer_fails_strict(check: Validate, project: str) -> None:
     entry = "'model_training.backends.cluster.time is'"
     found = check(f"{project}{acknowledging(entry)}model_training:\n{slurm('12:00:00')}")
