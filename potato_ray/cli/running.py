@@ -270,7 +270,7 @@ def left(config: ProjectConfig, run: Run) -> str:
         latest = training.survive_s + training.grace_seconds
         return (
             f"run {run.run_id} is left while it is being cancelled; its worker ends within {latest:.0f} s "
-            f"at the latest, and {NEXT} records the end"
+            f"at the latest, and {NEXT}, or `potato-ray training cancel {run.run_id[-6:]}`, records the end"
         )
     return (
         f"run {run.run_id} goes on by itself for {training.survive_s:.0f} s and is ended then, "
