@@ -49,7 +49,7 @@ class SplitPlan:
         """What people should know; `split_by` is what a trainer groups by, in place of the `group_key`."""
         if self.n_regrouped:
             labelled = f"{counted(self.n_labelled, 'item')} with an answer"
-            instead = f" This takes the place of group_key ({group_key})." if group_key else ""
+            instead = f" group_key ({group_key}) is not used in this run." if group_key else ""
             yield (
                 f"The items are split by {split_by}: {self.n_regrouped} of {labelled} are in another split "
                 f"than the study puts them into.{instead} The score cannot be compared with that of a run "

@@ -16,7 +16,7 @@ from potato_ray.project.items import Item
 from potato_ray.project.text_fields import clean, readable
 from potato_ray.trainers.base import Grouping, Trainer, TrainerError
 from potato_ray.trainers.installing import into_this_python
-from potato_ray.trainers.registry import require_trainer
+from potato_ray.trainers.registry import require_trainer, trainer_names
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,9 @@ class TrainerWishes:
         for item in items:
             if item.instance_id not in labelled:
                 continue
+            row = self.row(item)
             with _asking(self.trainer, f"for the group of item {item.instance_id!r}"):
-                group = self.grouping.group_of(self.row(item))
+                group = self.grouping.group_of(row)
             if group:
                 found[item.instance_id] = group
         return found
@@ -127,7 +128,8 @@ def _trainer(name: str) -> type[Trainer]:
             f"The training data could not be built: {error.message}",
             code=error.code,
             evidence=f"Asked for it: {sys.executable} on {socket.gethostname()}, where the bundle is built.",
-            next_step=error.next_step,
+            next_step="Repair or install the trainer there, or choose another one of "
+            f"{', '.join(trainer_names())}.",
         ) from error
 
 
@@ -136,6 +138,8 @@ def _asking(trainer: str, for_what: str) -> Iterator[None]:
     """Turns what a trainer raises when it is asked into a RunFailed that names the trainer."""
     try:
         yield
+    except TrainerError as error:
+        raise RunFailed(error.message, code=error.code, next_step=error.next_step) from error
     except Exception as error:
         raise RunFailed(
             f"Trainer '{trainer}' failed when it was asked {for_what}.",

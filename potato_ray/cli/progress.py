@@ -112,7 +112,8 @@ def _how_far(run: Run) -> str:
     done = f"{run.current:,.0f} of {run.total:,.0f}" if run.total else f"{run.current:,.0f}"
     if run.eta_s is None:
         return done
-    return f"{done}, about {f'{run.eta_s:.0f} s' if run.eta_s < 60 else duration(run.eta_s)} left"
+    left_s = max(0.0, run.eta_s)
+    return f"{done}, about {f'{left_s:.0f} s' if left_s < 60 else duration(left_s)} left"
 
 
 class _Bar:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 import signal
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -268,9 +269,10 @@ def left(config: ProjectConfig, run: Run) -> str:
         return _left_at_agent(config, run)
     if run.cancel_requested_at:
         latest = training.survive_s + training.grace_seconds
+        cancel = f"potato-ray training cancel {run.run_id[-6:]} {shlex.quote(str(config.path))}"
         return (
             f"run {run.run_id} is left while it is being cancelled; its worker ends within {latest:.0f} s "
-            f"at the latest, and {NEXT}, or `potato-ray training cancel {run.run_id[-6:]}`, records the end"
+            f"at the latest, and {NEXT}, or `{cancel}`, records the end"
         )
     return (
         f"run {run.run_id} goes on by itself for {training.survive_s:.0f} s and is ended then, "

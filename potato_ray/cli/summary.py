@@ -61,7 +61,7 @@ def end_lines(run: Run, task_dir: Path) -> Iterator[str]:
     elif run.error:
         yield f"{run.error_code}: {run.error}"
         yield from (line for line in (run.error_evidence, run.error_next_step) if line)
-    if run.state == State.CANCELLED and (folder := _files(run, task_dir)):
+    if run.state != State.SUCCESS and (folder := _files(run, task_dir)):
         yield f"What its trainer had saved is in {folder}"
     yield from (f"warning: {warning}" for warning in run.warnings)
 
@@ -107,15 +107,15 @@ def detail_lines(run: Run, task_dir: Path) -> Iterator[str]:
         yield f"  {name:32} {_number(name, value)}"
     if run.artifact_dir and run.state == State.SUCCESS:
         yield f"files     {os.path.relpath(task_dir / run.artifact_dir)}"
-    elif run.state == State.CANCELLED and (files := _files(run, task_dir)):
-        yield f"files     {files}"
     if run.artifact_uri and not are_gone(run, (task_dir / run.artifact_dir).parent):
         host, _, folder = run.artifact_uri.partition(":")
         yield f"model     its files stay on {host}: {folder}"
 
 
-def _number(name: str, value: float) -> str:
-    """A metric's value; counts as they are counted."""
+def _number(name: str, value: float | None) -> str:
+    """A metric's value, a dash for one that is no number; counts as they are counted."""
+    if value is None:
+        return "–"
     is_count = name.startswith("n_") or name.endswith(("_epoch", "_epochs", "_steps"))
     return f"{value:.0f}" if is_count and float(value).is_integer() else f"{value:.4f}"
 

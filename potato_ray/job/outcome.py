@@ -33,6 +33,7 @@ _KILL_ADVICE = (
 
 
 _SAID_BY_CHECKS = ("bad_spec", "missing_dependency", "unfitting_device", "validation_failed")
+"""Codes of what was looked for and found wrong: their message says it all, and a traceback only frightens."""
 
 
 class Explanation(NamedTuple):
@@ -119,7 +120,6 @@ def _out_of_memory(detail: str, limits: Limits | None, peak_rss_mb: float) -> Ex
 
 def _said(error: Mapping[str, Any], stderr_tail: str) -> Explanation:
     code = str(error.get("code") or "fit_failed")
-    # A check that failed says it all; for the others the end of stderr helps.
     evidence = "" if code in _SAID_BY_CHECKS else stderr_tail
     return Explanation(
         ERROR, code, str(error.get("message", "")), evidence, str(error.get("next_step") or LOG_ADVICE)

@@ -266,7 +266,7 @@ _GROUPS = (
     ("Files that could not be read", r"could not be read|was left out: its user_id|torn"),
     ("What the annotators agree on", r"\b(is a tie|are ties)\b|disagree|without a majority"),
     ("Which items are held out", r"moved into train|has changed from|are split by|group_key"),
-    ("Write-back", r"are not held back for that|are stored and not shown|see no pre-label"),
+    ("Write-back", r"gate is warn|published all the same|are stored and not shown|see no pre-label"),
     ("Answers and items", r"\bitems?\b|text\(s\)|answer|correction\(s\)|picture\(s\)|annotation"),
 )
 _OTHERS = "The run itself"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Iterator, Mapping, Sequence
+from typing import Any, Mapping, Sequence
 
 from potato_ray.trainers.base import Param, TrainerError
 from potato_ray.trainers.installing import missing_dependency
@@ -78,6 +78,7 @@ class Lora:
         """The model with the matrices; they and `new_layers` are what is trained. Raises TrainerError."""
         import peft
 
+        ends = _layer_ends(model, new_layers)
         try:
             with quiet():
                 if self.quantize != NONE:
@@ -86,18 +87,18 @@ class Lora:
                     )
                 return peft.get_peft_model(model, self.config(new_layers))
         except ValueError as failure:
-            raise self._no_such_layers(model, failure) from failure
+            raise self._refused(ends, failure) from failure
 
-    def _no_such_layers(self, model: Any, failure: ValueError) -> TrainerError:
-        linear = list(dict.fromkeys(_linear_layers(model)))
-        if self.targets is None or not linear:
+    def _refused(self, ends: Sequence[str], failure: ValueError) -> TrainerError:
+        """`ends` are the last parts of the names of the layers that LoRA can be put beside."""
+        if self.targets is None or not ends:
             message = f"LoRA finds no layers {ALL_LINEAR} in this model: {in_a_line(failure)}"
             return TrainerError("validation_failed", message, "Choose another model, or leave lora out.")
         return TrainerError(
             "validation_failed",
-            f"LoRA finds no layers {', '.join(self.targets)} in this model; its linear ones end in "
-            f"{', '.join(linear)}.",
-            "Name some of these in lora.targets, or leave targets out.",
+            f"LoRA cannot be put beside the layers {', '.join(self.targets)} of this model: "
+            f"{in_a_line(failure)}",
+            f"Name some of {', '.join(ends)} in lora.targets, or leave targets out.",
         )
 
     def config(self, new_layers: Sequence[str] = ()) -> Any:
@@ -121,13 +122,12 @@ class Lora:
         )
 
 
-def _linear_layers(model: Any) -> Iterator[str]:
-    """The last part of the name of each linear layer."""
+def _layer_ends(model: Any, new_layers: Sequence[str]) -> list[str]:
+    """The last part of each linear layer's name, without `new_layers`, which are trained whole."""
     import torch
 
-    for name, module in model.named_modules():
-        if isinstance(module, torch.nn.Linear):
-            yield name.rpartition(".")[2]
+    linear = (name for name, module in model.named_modules() if isinstance(module, torch.nn.Linear))
+    return [end for end in dict.fromkeys(name.rpartition(".")[2] for name in linear) if end not in new_layers]
 
 
 def save_adapter(model: Any, folder: Path, base: str) -> None:

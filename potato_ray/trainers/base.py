@@ -122,7 +122,7 @@ class Reporter(ABC):
 
     @abstractmethod
     def progress(self, current: float, total: float, eta_s: float | None = None) -> None:
-        """How far the present phase is."""
+        """How far the present phase is, in whole steps, rows or the like; `eta_s` in seconds."""
 
     @abstractmethod
     def metric(self, name: str, value: float, step: int | None = None) -> None:

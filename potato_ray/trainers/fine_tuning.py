@@ -53,7 +53,7 @@ class Plan:
         return self.epochs * max(1, math.ceil(batches / self.gradient_accumulation))
 
     def warmup_steps(self, n_train: int) -> int:
-        """In which the rate of learning rises."""
+        """In which the learning rate rises."""
         return round(self.warmup * self.steps(n_train))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 from datetime import datetime, timezone
 from importlib import metadata
@@ -55,7 +56,7 @@ class HfFit:
         tuned = fine_tuning.fine_tune(
             classifier, train, val, plan, self.context.artifacts, self.reporter, weights
         )
-        if val is not None:
+        if tuned.score is not None and math.isfinite(tuned.score):
             self.reporter.log(
                 f"The model of epoch {tuned.best_epoch:.0f} of {tuned.epochs:.0f} is kept, the best by val."
             )

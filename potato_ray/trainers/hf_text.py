@@ -52,8 +52,7 @@ class HfTextClassification(Trainer):
             "learning_rate",
             "float",
             None,
-            f"The highest rate of learning. Left out: {hf_fit.FULL_RATE:g}, and {hf_fit.LORA_RATE:g} with "
-            "lora.",
+            f"The highest learning rate. Left out: {hf_fit.FULL_RATE:g}, and {hf_fit.LORA_RATE:g} with lora.",
             minimum=1e-8,
             maximum=1.0,
             optional=True,
@@ -82,7 +81,7 @@ class HfTextClassification(Trainer):
             "warmup",
             "float",
             0.1,
-            "The share of the steps in which the rate of learning rises.",
+            "The share of the steps in which the learning rate rises.",
             minimum=0.0,
             maximum=1.0,
             advanced=True,

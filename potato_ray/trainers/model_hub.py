@@ -126,7 +126,8 @@ def _reason(failure: Exception, name: str, revision: str, cache: Path) -> tuple[
     if "RepositoryNotFoundError" in kinds:
         return (
             "the Hub has no such model, or shows it only to some of those who are logged in",
-            "Correct model_name; for a private model log in with `hf auth login` on the machine that trains.",
+            "Correct model_name, with the whole path where it is a folder; for a private model log in with "
+            "`hf auth login` on the machine that trains.",
         )
     of_disk = next(filter(_is_of_disk, _causes(failure)), None)
     if of_disk is not None:

@@ -35,9 +35,9 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
 
 def nearest(name: str, known: Sequence[str]) -> str:
-    """The name in `known` that is spelt most alike, else the only one that begins as `name` does, else ""."""
+    """The name in `known` that is spelt most alike, else the only one that begins with `name`, else ""."""
     close = difflib.get_close_matches(name, known, n=1)
-    begun = [each for each in known if name and (each.startswith(name) or name.startswith(each))]
+    begun = [each for each in known if name and each.startswith(name)]
     return (close or (begun if len(begun) == 1 else [""]))[0]
 
 

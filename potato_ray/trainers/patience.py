@@ -16,7 +16,7 @@ class Patience:
     """When to stop: after `epochs` without one that is better on val by its worth, or by its loss.
 
     On a few val items the score goes in jumps, while the loss falls: as long as it does, the model learns.
-    Epochs that end within the `warmup` steps, before the rate of learning is what it shall be, do not count.
+    Epochs that end within the `warmup` steps, before the learning rate is at its full value, do not count.
     """
 
     epochs: int

@@ -19,8 +19,9 @@ _PART = r"\w(?:[\w.-]{0,94}\w)?"
 _HUB_ID = re.compile(f"{_PART}(?:/{_PART})?", re.ASCII)
 _PATH = re.compile(r"[/~.]|[A-Za-z]:|.*\\|.*/.*/")
 """What begins so is meant as a folder, here or on Windows, never as an id."""
-_RELATIVE = re.compile(r"\.|(?![A-Za-z]:)[^/~][^/]*(?:\\|/.*/)")
+_RELATIVE = re.compile(r"\.|(?![A-Za-z]:)[^/~\\][^/\\]*(?:\\|/.*/)")
 """What begins so is meant as a folder, and from another one."""
+_ADDRESS = re.compile(r"https?://|(?:www\.)?(?:hf\.co|huggingface\.co)/", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -55,11 +56,14 @@ def locate(name: str, revision: str = "", tell: Callable[[str], None] | None = N
     folder = _folder(name)
     if folder is not None:
         return Source(name, _whole(folder, name))
+    if _ADDRESS.match(name):
+        raise _refused(f"model_name {_shown(name)} is an address.")
     if _RELATIVE.match(name):
         raise TrainerError(
             "validation_failed",
             f"model_name {_shown(name)} is no whole path, and a run has no folder of yours to begin in.",
-            "Give model_name the folder's whole path on the machine that trains, or ~/… for the home there.",
+            "Give model_name the folder's whole path on the machine that trains (~/… for the home there), or "
+            "the id of a model on the Hugging Face Hub (owner/name).",
         )
     if _PATH.match(name):
         raise _refused(f"model_name names no folder on this machine: {_shown(name)}.")

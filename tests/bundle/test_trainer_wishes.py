@@ -11,7 +11,7 @@ from potato_ray.bundle.builder import build
 from potato_ray.bundle.reading import read_rows
 from potato_ray.bundle.request import CORRECTED
 from potato_ray.errors import RunFailed
-from potato_ray.trainers.base import Grouping, Requirement
+from potato_ray.trainers.base import Grouping, Requirement, TrainerError
 from potato_ray.trainers.sklearn_text import SklearnText
 
 ITEMS = [
@@ -34,6 +34,8 @@ class Sloppy(SklearnText):
     def grouping(cls, params):
         if params["fails"] == "groups":
             raise RuntimeError("no way to group")
+        if params["fails"] == "in words":
+            raise TrainerError("validation_failed", "There are no documents.", "Add some.")
         return Grouping("document", lambda row: row["fields"]["document"].strip())
 
 
@@ -179,11 +181,18 @@ def test_a_trainer_that_is_not_there_where_the_bundle_is_built_is_told(small, tm
         build(small(ITEMS, ANSWERS, trainer=trainer), tmp_path / "bundle")
     assert failure.value.code == code
     assert sys.executable in failure.value.evidence
-    assert failure.value.next_step
+    assert "there, or choose another one of hf-text-classification, " in failure.value.next_step
+
+
+def test_what_a_trainer_says_of_its_own_failure_is_passed_on(small, tmp_path):
+    request = small(ITEMS, ANSWERS, trainer=SLOPPY, params={"fails": "in words"})
+    with pytest.raises(RunFailed, match=r"There are no documents\.") as failure:
+        build(request, tmp_path / "bundle")
+    assert (failure.value.code, failure.value.next_step) == ("validation_failed", "Add some.")
 
 
 def test_who_is_warned_of_groups_reads_what_becomes_of_the_group_key(wishing, tmp_path):
     items = [{**item, "writer": number % 10} for number, item in enumerate(ITEMS)]
     request = replace(wishing({"field": "doc", "group": True}, items=items), group_key="writer")
     [warning] = [line for line in build(request, tmp_path / "own").warnings if "are split by" in line]
-    assert "This takes the place of group_key (writer)." in warning
+    assert "group_key (writer) is not used in this run." in warning

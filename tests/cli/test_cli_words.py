@@ -182,16 +182,15 @@ def test_a_run_that_was_cancelled_while_it_waited_says_when() -> None:
     assert "ended     2026-11-29 12:24:58 UTC, before its worker started" in lines
 
 
-def test_a_cancelled_run_says_where_what_its_trainer_had_saved_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("state", [State.CANCELLED, State.ERROR, State.INTERRUPTED])
+def test_a_run_that_was_stopped_says_where_what_its_trainer_had_saved_is(
+    state: State, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    run = a_run(state=State.CANCELLED, artifact_dir="out/runs/r/artifacts")
-    assert list(end_lines(run, tmp_path)) == ["run r: cancelled"]
+    run = a_run(state=state, artifact_dir="out/runs/r/artifacts")
+    assert list(end_lines(run, tmp_path)) == [f"run r: {state}"]
     (tmp_path / run.artifact_dir / "partial").mkdir(parents=True)
-    lines = list(detail_lines(run, tmp_path))
-    assert lines[1] == "What its trainer had saved is in out/runs/r/artifacts"
-    assert "files     out/runs/r/artifacts" in lines
+    assert "What its trainer had saved is in out/runs/r/artifacts" in detail_lines(run, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -201,9 +200,11 @@ def test_a_cancelled_run_says_where_what_its_trainer_had_saved_is(
         ("train_best_epoch", 12.0, "12"),
         ("train_epochs", 2.5, "2.5000"),
         ("train_loss", 1.0, "1.0000"),
+        ("val_loss", None, "–"),
+        ("n_train", None, "–"),
     ],
 )
-def test_whole_counts_are_shown_without_decimals(name: str, value: float, shown: str) -> None:
+def test_whole_counts_are_shown_without_decimals(name: str, value: float | None, shown: str) -> None:
     lines = list(detail_lines(a_run(state=State.SUCCESS, metrics={name: value}), Path()))
     assert f"  {name:32} {shown}" in lines
 

@@ -136,7 +136,7 @@ def test_a_controller_that_comes_back_is_not_lost() -> None:
     [
         (a_run(), "goes on by itself for 300 s"),
         (a_run(cancel_requested_at=1.0), "ends within 320 s at the latest"),
-        (a_run(cancel_requested_at=1.0), "or `potato-ray training cancel r`, records the end"),
+        (a_run(cancel_requested_at=1.0), "config.yaml`, records the end"),
         (a_run(State.QUEUED), "is left as it is (queued)"),
         (a_run(State.FINISHING), "is left as it is (finishing)"),
         (a_run(State.CANCELLED), "has ended: cancelled"),

@@ -196,6 +196,16 @@ def test_all_that_the_server_finds_wrong_is_said_each_at_its_field(site) -> None
     expect(field(page, "class_path")).to_have_accessible_description(re.compile("must come from sklearn"))
 
 
+def test_what_is_wrong_with_an_argument_is_said_at_the_field_that_holds_it(site) -> None:
+    page = form(site())
+    unfold(page, "Advanced parameters")
+    field(page, "extra").fill('{"epochs": 3}')
+    press_start(page)
+    said = re.compile(r"extra: epochs is none of its arguments")
+    expect(field(page, "extra")).to_have_accessible_description(said)
+    expect(page.locator(".field-error")).to_have_count(1)
+
+
 def test_no_tick_at_all_is_said_at_the_ticks_until_one_is_made(site) -> None:
     page = form(site())
     page.get_by_label("morgan").uncheck()

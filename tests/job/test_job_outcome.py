@@ -39,6 +39,11 @@ def test_the_workers_own_error_is_passed_on():
     assert told.evidence == "Traceback"
 
 
+@pytest.mark.parametrize("code", ["bad_spec", "missing_dependency", "unfitting_device", "validation_failed"])
+def test_what_a_check_refused_needs_no_traceback(code):
+    assert explain(Exit(1, None), None, {**ERROR, "code": code}, "Traceback").evidence == ""
+
+
 def test_an_error_event_counts_even_when_the_process_ends_cleanly():
     assert explain(Exit(0, None), RESULT, ERROR).error_code == "fit_failed"
 

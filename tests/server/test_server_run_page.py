@@ -78,8 +78,8 @@ def test_a_finished_run_shows_neither_cancel_nor_running(serve) -> None:
 def test_what_was_measured_on_the_way_is_told_of_the_items_that_it_is_of(serve) -> None:
     served = serve()
     said = text_of(page(served, scored(served).run_id))
-    assert "val_… of those that the best epoch was chosen by" in said
-    assert "val_… on val items after the last epoch, also where an earlier one was kept" in said
+    assert "val_… of val items, by which a trainer may choose its best epoch" in said
+    assert "val_… on val items after the last epoch, even where the model of an earlier one was kept" in said
 
 
 def test_pictures_have_a_text_and_a_table(serve) -> None:

@@ -53,6 +53,5 @@ def test_a_check_of_somebody_else_s_that_fails_is_named(monkeypatch: pytest.Monk
         raise KeyError("depth")
 
     monkeypatch.setattr(SklearnText, "problem_with", failing)
-    assert (
-        problem_together(SklearnText, {}) == "sklearn-text: its check of them failed with KeyError: 'depth'"
-    )
+    told = problem_together(SklearnText, {})
+    assert told == "sklearn-text: the trainer's own check of its parameters failed with KeyError: 'depth'"

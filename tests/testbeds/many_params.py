@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from playing_trainer import Playing
 
 from potato_ray.trainers.base import Param, Requirement
@@ -48,6 +51,10 @@ class ManyParams(Playing):
             members=(Param("width", "int", 8, "In pixels.", minimum=1),),
         ),
     )
+
+    @classmethod
+    def problem_with(cls, params: Mapping[str, Any]) -> str:
+        return "extra: epochs is none of its arguments." if "epochs" in params["extra"] else ""
 
 
 class Absent(Playing):

@@ -125,7 +125,12 @@ def test_right_values_pass(given_params: dict[str, Any]) -> None:
         (
             {"rank": 8},
             "lora.rank",
-            "lora does not take rank; it takes r, dropout, targets, quantize. Did you mean r?",
+            "lora does not take rank; it takes r, dropout, targets, quantize.",
+        ),
+        (
+            {"tar": "query"},
+            "lora.tar",
+            "lora does not take tar; it takes r, dropout, targets, quantize. Did you mean targets?",
         ),
         ({"r": "8"}, "lora.r", "lora.r must be a whole number, not '8'."),
         ({"r": 0}, "lora.r", "lora.r must be 1 or more, not 0."),

@@ -73,6 +73,7 @@ class StartForm {
     control("scheme").replaceChildren(...offered);
     control("scheme").value = offered.some((each) => each.value === before) ? before : (offered[0]?.value ?? "");
     show("of-scheme", control("scheme").value);
+    clearErrorAt(control("scheme")); // it was of the trainer before
     this.showMissing();
   }
 
@@ -186,10 +187,11 @@ class StartForm {
     return true;
   }
 
-  /** @param {string} sentence as `setfit: body_epochs must be ...` @returns {HTMLElement | null} */
+  /** @param {string} sentence as `setfit: body_epochs must be ...`, or with an argument's name behind it @returns {HTMLElement | null} */
   paramOf(sentence) {
     const fields = [...this.own.querySelectorAll("[data-param]")].map((each) => /** @type {HTMLElement} */ (each));
-    return fields.find((each) => sentence.includes(`: ${each.dataset.param} `)) ?? null;
+    const named = sentence.split(": ").slice(1).map((part) => part.split(" ")[0]);
+    return named.map((name) => fields.find((each) => each.dataset.param === name)).find(Boolean) ?? null;
   }
 
   /** @param {import("./api.js").Problem} problem @returns {HTMLElement | null} */
