@@ -178,6 +178,8 @@ class SlurmCluster:
     @contextlib.contextmanager
     def hung(self, daemon: str) -> Iterator[None]:
         """One of the daemons does nothing for the length of a `with` block."""
+        if daemon == "slurmctld":  # just started it does not listen yet, and would be as good as gone
+            _wait(lambda: " is UP" in self.run("scontrol", "ping").stdout, "slurmctld does not answer")
         self.signal(daemon, signal.SIGSTOP)
         try:
             yield
