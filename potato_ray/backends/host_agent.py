@@ -148,21 +148,17 @@ class HostAgent:
     def attach(self, talk: Talk) -> None:
         """Find the agent on the host that we are connected to, or start it. Raises as `open` does."""
         self._let_go()
-        if self.note is not None and self._found(talk):
+        if self.note is not None and self._found(talk, end_waiting=True):
             return
         for pause_s in ANOTHER_S:
             if self._started(talk):
                 return
             talk.wait(pause_s)
-            if not self._is_being_let_in(talk) and self._found(talk):
+            # One that has no secrets yet is left alone: who started it may be about to send them.
+            if self._found(talk, end_waiting=False):
                 return
-        if not self._found(talk):
+        if not self._found(talk, end_waiting=True):
             self._start(talk)
-
-    def _is_being_let_in(self, talk: Talk) -> bool:
-        """Whether there is an agent that has no secrets yet: who started it may be about to send them."""
-        agent = self._state(talk, free_socket=False).get("agent") or {}
-        return bool(agent.get("alive")) and not agent.get("at_work")
 
     def _started(self, talk: Talk) -> bool:
         """Start it; False where whoever followed the run before us has done so a moment ago."""
@@ -178,7 +174,7 @@ class HostAgent:
         """Whether the agent is known to have ended; asks the host where we do not hold its channel."""
         if self._dialogue is not None:
             return self._dialogue.channel.poll() is not None
-        found = self._state(talk, free_socket=False)
+        found = self._state(talk)
         return not (found.get("agent") or {}).get("alive")
 
     def last_words(self) -> str:
@@ -187,42 +183,46 @@ class HostAgent:
             self._words = self._dialogue.channel.err_tail.strip() or self._words
         return self._words
 
-    def _found(self, talk: Talk) -> bool:
-        """Whether there is nothing to start: an agent lives, or the end of its job was told."""
+    def _found(self, talk: Talk, *, end_waiting: bool) -> bool:
+        """Whether there is nothing to start: an agent is at work, or the end of its job was told."""
         talk.step(f"looking for the agent on {self.host}")
-        found = self._state(talk, free_socket=True)
+        found = self._state(talk, free_socket=True, end_waiting=end_waiting)
         agent = found.get("agent") or {}
         self.is_gone = not agent.get("alive") and found.get("job") != "done"
-        if agent.get("alive"):
+        if agent.get("alive") and agent.get("at_work"):
             self._forward(str(agent["socket"]))
             talk.log(f"the agent on {self.host} is at work; it is followed again")
             return True
         return found.get("job") == "done"
 
-    def _state(self, talk: Talk, *, free_socket: bool) -> Mapping[str, Any]:
-        with self._ask("take_up", talk, free_socket=free_socket) as dialogue:
+    def _state(self, talk: Talk, **changed: bool) -> Mapping[str, Any]:
+        with self._ask("take_up", talk, **changed) as dialogue:
             return dict(dialogue.hear("take_up", ANSWER_S))
 
     def _start(self, talk: Talk) -> None:
         talk.step(f"looking at {self.host}")
         dialogue = self._ask("run", talk, min_free_disk_mb=MIN_DISK_MB)
         try:
-            self._let_in(dialogue, talk)
+            is_at_work = self._let_in(dialogue, talk)
         except BaseException:
             dialogue.close()
             raise
-        if self.settings.slurm is None:
+        if is_at_work and self.settings.slurm is None:
             self._dialogue = dialogue
         else:
             # A login that all runs share has room for some ten channels; a silent agent is asked for instead.
             dialogue.close()
         self.is_gone = False
 
-    def _let_in(self, dialogue: Dialogue, talk: Talk) -> None:
+    def _let_in(self, dialogue: Dialogue, talk: Talk) -> bool:
+        """Whether the agent was given the run; not where the one before it has told the run's end."""
         if self.settings.packages:
             talk.step(f"preparing the packages on {self.host}")
         ready = dialogue.hear("ready", ENVIRONMENT_S)
         self._reached(2)
+        # It is said where no other agent lives, and one tells the end before its own.
+        if MirrorFolder(self.job.folder).result.exists():
+            return False
         self._keep_note(str(ready["socket"]))
         self._forward(str(ready["socket"]))
         talk.step(f"waiting for the agent on {self.host}")
@@ -242,6 +242,7 @@ class HostAgent:
         )
         dialogue.hear("agent", ANSWER_S)
         self._reached(3)
+        return True
 
     def _given_out(self) -> dict[str, Any] | None:
         """The job, if it lies ready: the agent need not ask for it then."""
@@ -368,6 +369,14 @@ class HostAgent:
     def remote_folder(self) -> str:
         """The run's folder on the host; "" as long as there was none."""
         return f"{self.note.remote_dir}/runs/{self.job.run_id}.{self.job.attempt}" if self.note else ""
+
+    def noted_outcome(self) -> Outcome | None:
+        """How the run ended, where another follower has noted it; takes over all that is in its note."""
+        note = read_note(self.job.folder, self.job.attempt)
+        if note is None or note.outcome is None:
+            return None
+        self.note = note
+        return Outcome(**note.outcome)
 
     def keep_outcome(self, outcome: Outcome, *, keep: bool) -> None:
         """Let whoever comes after us know how the run ended, before anything of it goes; see RemoteNote."""

@@ -55,6 +55,7 @@ class Leaving:
 
     def from_here(self, outcome: Outcome) -> Outcome:
         """The outcome, with the model at home and nothing left on the host, as far as that can be done."""
+        outcome = self._agent.noted_outcome() or outcome
         try:
             if _is_told_first(outcome) and not self._told(outcome):
                 return Outcome("stale")

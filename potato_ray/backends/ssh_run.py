@@ -116,7 +116,9 @@ class SshRun:
                 self._agent.means.require_socket()
                 self._accompanied(self._open)
         except PotatoRayError as failure:
-            return _failed(failure)
+            # Another follower may have cleared up what we looked for; then the run's end is here.
+            if not self._mirror.result.exists():
+                return _failed(failure)
         return self._followed()
 
     def _never_heard(self) -> Outcome:
@@ -136,8 +138,11 @@ class SshRun:
         ends_at: float | None = None
         progress = self._agent.progress
         while True:
+            if self._mirror.result.exists():  # another follower had it told meanwhile
+                return
             try:
-                return self._agent.open(talk)
+                self._agent.open(talk)
+                return
             except OSError as failure:
                 raise ProjectUnwritable.because(failure, "The server's files") from failure
             except SshFailed as failure:

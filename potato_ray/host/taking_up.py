@@ -8,7 +8,7 @@ from typing import Any, Mapping
 
 from potato_ray.agent.held_job import is_done
 from potato_ray.host.clearing import end_process
-from potato_ray.host.run_folder import AgentNote, RunFolder
+from potato_ray.host.run_folder import RunFolder
 from potato_ray.host.talk import say
 from potato_ray.job.follow import Follower
 
@@ -19,15 +19,18 @@ def take_up(request: Mapping[str, Any]) -> int:
     `agent`: {"alive", "at_work", "pid", "start_ticks", "host", "socket"} or None; one that is not at work has
     no secrets yet. `job`: starting, alive, ended or gone (job.follow), done (its end was told), or "". With
     `free_socket` the socket of an agent that lives is removed, so that it can be forwarded again: sshd leaves
-    it where it is. An agent that still waits for its secrets, which nobody will send any more, is ended.
+    it where it is. With `end_waiting` an agent that still waits for its secrets, which nobody will send any
+    more, is ended.
     """
     folder = RunFolder.of(request)
     note = folder.read_note()
     agent = None
     if note is not None:
         process = note.process
-        if request.get("free_socket"):
-            _free(note)
+        if request.get("end_waiting") and note.lives and not note.at_work:
+            end_process(process)
+        if request.get("free_socket") and note.lives and note.at_work:
+            _remove_socket(Path(note.socket))
         agent = {
             "alive": note.lives,
             "at_work": note.at_work,
@@ -40,13 +43,6 @@ def take_up(request: Mapping[str, Any]) -> int:
     has_artifacts = artifacts.is_dir() and any(artifacts.iterdir())
     say({"take_up": {"agent": agent, "job": _state(folder), "has_artifacts": has_artifacts}})
     return 0
-
-
-def _free(note: AgentNote) -> None:
-    if note.lives and not note.at_work:
-        end_process(note.process)
-    elif note.lives:
-        _remove_socket(Path(note.socket))
 
 
 def _remove_socket(socket: Path) -> None:

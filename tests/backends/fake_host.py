@@ -53,7 +53,7 @@ class FakeHost:
         self.asked.append(request)
         if do in self.failing:
             raise self.failing[do]
-        if do == "take_up" and request["free_socket"] and self.agent is not None:
+        if do == "take_up" and request.get("free_socket") and self.agent is not None:
             self.sockets.discard(self.agent["socket"])
         if do == "run":
             self.agent = {"alive": True, "at_work": True, "socket": f"/tmp/potato-{self.does('run')}/s"}

@@ -8,7 +8,8 @@ import pytest
 from fake_host import FakeHost, host_agent_on
 
 from potato_ray.backends.accompanied import Talk
-from potato_ray.backends.host_agent import HostAgent
+from potato_ray.backends.host_agent import AGENT_LIVES, HostAgent
+from potato_ray.backends.host_dialogue import HostRefused
 from potato_ray.job.folder import write_json
 from potato_ray.mirror.folder import MirrorFolder
 
@@ -66,6 +67,23 @@ def test_the_way_in_lies_in_the_folder_that_goes_with_the_login(host: FakeHost, 
     agent.connect(Talk())
     agent.attach(Talk())
     assert (host.folder / "login-2" / "s").is_symlink()
+
+
+def test_an_agent_that_another_follower_is_letting_in_is_left_alone_and_followed_once_it_is_at_work(
+    host: FakeHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Waiting(Talk):
+        def wait(self, seconds: float) -> bool:
+            assert host.agent is not None
+            host.agent["at_work"] = host.does("take_up") > 1
+            return False
+
+    host.agent = {"alive": True, "at_work": False, "socket": "/tmp/potato-1/s"}
+    host.failing["run"] = lives = HostRefused("An agent is at r1.1 already.", code="backend_failed")
+    lives.host_code = AGENT_LIVES
+    host_agent_on(host, monkeypatch).open(Waiting())
+    assert [request["end_waiting"] for request in host.asked if request["do"] == "take_up"] == [False] * 3
+    assert host.sockets == {"/tmp/potato-1/s"}
 
 
 def test_each_step_towards_an_agent_counts_as_progress_once(host: FakeHost, agent: HostAgent) -> None:

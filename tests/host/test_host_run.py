@@ -257,8 +257,8 @@ def test_a_run_goes_on_over_a_socket_that_was_forwarded_anew(one_host, server, t
 def test_an_agent_that_nobody_will_send_secrets_is_ended_when_the_run_is_taken_up(one_host) -> None:
     waiting = one_host.run()
     waiting.line_with("ready")
-    assert one_host.request("take_up")["take_up"]["agent"]["alive"]
-    assert not one_host.request("take_up", free_socket=True)["take_up"]["agent"]["alive"]
+    assert one_host.request("take_up", free_socket=True)["take_up"]["agent"]["alive"]
+    assert not one_host.request("take_up", end_waiting=True)["take_up"]["agent"]["alive"]
     assert waiting.ended() == -signal.SIGKILL
     one_host.run().line_with("ready")
 
