@@ -63,6 +63,7 @@ def read_train_molecules(context: FitContext, features: MoleculeFeatures) -> Tra
         known.update(map(_digest, found.found))
         context.reporter.progress(len(valid) + invalid.count, len(labelled))
     _check(context, invalid, len(labelled))
+    _warn_of_prose(context, valid)
     train = read_train_rows(replace(context, rows=lambda split: valid))
     _warn_of_repeats(context, known)
     return TrainMolecules(train, matrix[: len(valid)], np.vstack(bits), invalid.count)
@@ -89,13 +90,32 @@ def _check(context: FitContext, invalid: molecules.Invalid, n_rows: int) -> None
     if n_rows - invalid.count >= needed:
         context.reporter.log(f"{said}. They were left out.", level="warning")
         return
-    where = context.params["smiles_field"]
     raise TrainerError(
         "validation_failed",
         f"{said}. {n_rows - invalid.count} are left, and {needed} are needed (min_instances).",
-        f"Check that the field {where!r} holds SMILES."
-        if where
-        else "Name the field that holds SMILES as smiles_field, or as item_properties.text_key.",
+        _where_smiles_are(context),
+    )
+
+
+def _where_smiles_are(context: FitContext) -> str:
+    where = context.params["smiles_field"]
+    if where:
+        return f"Check that the field {where!r} holds SMILES."
+    return "Name the field that holds SMILES as smiles_field, or as item_properties.text_key."
+
+
+def _warn_of_prose(context: FitContext, rows: Sequence[Row]) -> None:
+    """What stands behind a blank is a name; but a sentence may begin with SMILES, as `I`."""
+    wordy = [row for row in rows if len(row["text"].split(None, 2)) > 2]
+    if not wordy:
+        return
+    verb = "has" if len(wordy) == 1 else "have"
+    example = f"{wordy[0]['instance_id']} ({molecules.shown(wordy[0]['text'])})"
+    context.reporter.log(
+        f"{len(wordy)} of {len(rows)} train items {verb} several words behind what was read as their SMILES, "
+        f"such as {example}. They count as the molecule's name; where they are prose: "
+        f"{_where_smiles_are(context)}",
+        level="warning",
     )
 
 

@@ -125,6 +125,18 @@ def test_items_without_a_molecule_are_left_out_of_the_fit_counted_and_named(trai
     assert fitted.json("model_card.json")["n_invalid"] == 5
 
 
+def test_words_behind_a_smiles_are_warned_of_and_a_name_is_not(train):
+    rows = labelled("nominal")
+    rows[3]["text"], rows[4]["text"] = "I love this", "CCO ethanol"
+    fitted = train("nominal", rows)
+    [said] = fitted.recorder.warnings
+    assert said.startswith(
+        "1 of 100 train items has several words behind what was read as their SMILES, such as i3"
+    )
+    assert "('I love this')" in said
+    assert fitted.metrics["n_invalid"] == 0.0
+
+
 def test_an_item_without_a_molecule_gets_no_prediction_and_is_named(train):
     fitted = train("nominal", labelled("nominal"))
     told = fitted.of(["CCO", "hello there", "CCN"])
