@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from potato_ray.backends.base import EventSink, Job, Outcome
-from potato_ray.backends.endings import Event, outcome_of, read_if_whole
+from potato_ray.backends.endings import Event, outcome_of
 from potato_ray.backends.following import Following
 from potato_ray.backends.mirror_notes import NoteReader
 from potato_ray.backends.mirror_signs import Silence, Stillness, Work
@@ -63,13 +63,11 @@ class AgentFollowing(Following[MirrorFolder, dict[str, Any] | None]):
         return self._follow()
 
     def _look(self) -> dict[str, Any] | None:
-        """result.json, once it is there; one of another attempt, or of another agent, is none."""
-        result = read_if_whole(self.folder.result)
-        if result is None or result.get("attempt") != self._job.attempt:
+        """result.json, once it is there."""
+        try:
+            return self.folder.read_end(self._job.attempt)
+        except OSError:
             return None
-        claim = self.folder.read_claim()
-        known = "" if claim is None else claim.lease_sha256
-        return None if known and result.get("lease_sha256") != known else result
 
     def _notices(self) -> list[Event]:
         return [*self._notes.poll(), *self._lateness()]

@@ -46,8 +46,11 @@ START_S: Final = 7200.0
 """For everything up to an agent at work."""
 QUESTION_S: Final = 300.0
 """For any other request, from its first answer to its last."""
-ANOTHER_S: Final = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
-"""Pauses, while another agent for the same run is said to be there and cannot be found yet."""
+ANOTHER_S: Final = (0.5, 1.0, 2.0, 4.0, 8.0, *(16.0,) * 7)
+"""Pauses, while another agent for the same run is said to be there and cannot be found yet.
+
+In all they are longer than an agent waits for its secrets (potato_ray.host.agent_start.SECRETS_S).
+"""
 AGENT_LIVES: Final = "agent_lives"
 LOG_S: Final = 20.0
 LOG_BYTES: Final = 1 << 18
@@ -78,6 +81,7 @@ class HostAgent:
         self._dialogue: Dialogue | None = None
         self._forwarded = ""
         self._furthest = 0
+        self._letting_in = ""
         self._words = ""
         self.is_gone = False
         self.progress = 0
@@ -137,27 +141,36 @@ class HostAgent:
             raise SshFailed(f"ssh to {self.host} failed: There is no connection")
         return self._connection
 
+    @property
+    def is_told(self) -> bool:
+        """Whether the end of the run is here, from whichever of its agents."""
+        with contextlib.suppress(OSError):
+            return MirrorFolder(self.job.folder).read_end(self.job.attempt) is not None
+        return False
+
     # --- starting and finding again -----------------------------------------------------------------
 
     def open(self, talk: Talk) -> None:
-        """Have an agent at work on the run. Raises SshFailed, RunFailed, Cancelled, ProjectUnwritable."""
+        """Log in and `attach`. Raises SshFailed, RunFailed, Cancelled, ProjectUnwritable."""
         talk.step(f"connecting to {self.host}")
         self.connect(talk)
         self.attach(talk)
 
     def attach(self, talk: Talk) -> None:
-        """Find the agent on the host that we are connected to, or start it. Raises as `open` does."""
+        """Find the agent on the host that we are connected to, or start it. Raises as `open` does.
+
+        There is none where the end of the run was told meanwhile.
+        """
         self._let_go()
-        if self.note is not None and self._found(talk, end_waiting=True):
+        if self.note is not None and self._found(talk):
             return
         for pause_s in ANOTHER_S:
             if self._started(talk):
                 return
             talk.wait(pause_s)
-            # One that has no secrets yet is left alone: who started it may be about to send them.
-            if self._found(talk, end_waiting=False):
+            if self._found(talk):
                 return
-        if not self._found(talk, end_waiting=True):
+        if not self._found(talk):
             self._start(talk)
 
     def _started(self, talk: Talk) -> bool:
@@ -183,10 +196,14 @@ class HostAgent:
             self._words = self._dialogue.channel.err_tail.strip() or self._words
         return self._words
 
-    def _found(self, talk: Talk, *, end_waiting: bool) -> bool:
-        """Whether there is nothing to start: an agent is at work, or the end of its job was told."""
+    def _found(self, talk: Talk) -> bool:
+        """Whether there is nothing to start: an agent is at work, or the end of its job was told.
+
+        An agent that waits for its secrets is ended where they were ours to send; another follower of the
+        run may be about to send them to any other.
+        """
         talk.step(f"looking for the agent on {self.host}")
-        found = self._state(talk, free_socket=True, end_waiting=end_waiting)
+        found = self._state(talk, free_socket=True, end_waiting=self._letting_in)
         agent = found.get("agent") or {}
         self.is_gone = not agent.get("alive") and found.get("job") != "done"
         if agent.get("alive") and agent.get("at_work"):
@@ -195,7 +212,7 @@ class HostAgent:
             return True
         return found.get("job") == "done"
 
-    def _state(self, talk: Talk, **changed: bool) -> Mapping[str, Any]:
+    def _state(self, talk: Talk, **changed: bool | str) -> Mapping[str, Any]:
         with self._ask("take_up", talk, **changed) as dialogue:
             return dict(dialogue.hear("take_up", ANSWER_S))
 
@@ -207,10 +224,10 @@ class HostAgent:
         except BaseException:
             dialogue.close()
             raise
+        # A login that all runs share has room for some ten channels; a silent agent is asked for instead.
         if is_at_work and self.settings.slurm is None:
             self._dialogue = dialogue
         else:
-            # A login that all runs share has room for some ten channels; a silent agent is asked for instead.
             dialogue.close()
         self.is_gone = False
 
@@ -220,9 +237,10 @@ class HostAgent:
             talk.step(f"preparing the packages on {self.host}")
         ready = dialogue.hear("ready", ENVIRONMENT_S)
         self._reached(2)
-        # It is said where no other agent lives, and one tells the end before its own.
-        if MirrorFolder(self.job.folder).result.exists():
+        # No other agent lives by then, and one tells the end of the run before it ends itself.
+        if self.is_told:
             return False
+        self._letting_in = str(ready["socket"])
         self._keep_note(str(ready["socket"]))
         self._forward(str(ready["socket"]))
         talk.step(f"waiting for the agent on {self.host}")
@@ -241,6 +259,7 @@ class HostAgent:
             }
         )
         dialogue.hear("agent", ANSWER_S)
+        self._letting_in = ""
         self._reached(3)
         return True
 
@@ -369,6 +388,11 @@ class HostAgent:
     def remote_folder(self) -> str:
         """The run's folder on the host; "" as long as there was none."""
         return f"{self.note.remote_dir}/runs/{self.job.run_id}.{self.job.attempt}" if self.note else ""
+
+    @property
+    def keeps_folder(self) -> bool:
+        """Whether it was noted that the run's folder stays on the host."""
+        return self.note is not None and self.note.keep
 
     def noted_outcome(self) -> Outcome | None:
         """How the run ended, where another follower has noted it; takes over all that is in its note."""

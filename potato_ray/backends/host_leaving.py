@@ -2,7 +2,8 @@
 
     the end told, where it is known ─▶ a cancelled job stopped ─▶ model copied ─▶ agent's log ─▶ cleared up
 
-Behind a run that was cancelled or lost its end is shown first; its GPU stays reserved until all is done.
+Behind a run that was cancelled or lost its end is shown first; its GPU stays reserved until all is done. Of
+several that follow a run, as for a while after a restart, the first does all that; the next finds its note.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from potato_ray.backends.artifact_copy import Copied, CopyFailed
 from potato_ray.backends.artifact_list import MB
 from potato_ray.backends.base import EventSink, Job, Outcome
 from potato_ray.backends.host_agent import HostAgent
+from potato_ray.backends.leaving_turn import LeavingTurn
 from potato_ray.backends.remote_note import uncleared
 from potato_ray.errors import PotatoRayError
 from potato_ray.mirror.folder import MirrorFolder
@@ -54,18 +56,31 @@ class Leaving:
         self._has_log = False
 
     def from_here(self, outcome: Outcome) -> Outcome:
-        """The outcome, with the model at home and nothing left on the host, as far as that can be done."""
-        outcome = self._agent.noted_outcome() or outcome
+        """The outcome, with the model at home and nothing left on the host, as far as that can be done.
+
+        It is the one that another follower has noted, where that is of the same kind, or ours is a failure.
+        """
         try:
-            if _is_told_first(outcome) and not self._told(outcome):
-                return Outcome("stale")
+            with LeavingTurn(self._job.folder) as turn:
+                if not turn.take():
+                    self._accompanied(turn.wait, hears_cancel=False)
+                return self._left(outcome)
+        except Stopped:  # by another one that has the run: a cancel does not stop this
+            return Outcome("stale")
+
+    def _left(self, outcome: Outcome) -> Outcome:
+        noted = self._agent.noted_outcome()
+        if noted is not None and outcome.status in ("error", noted.status):
+            outcome = noted
+        if _is_told_first(outcome) and not self._told(outcome):
+            return Outcome("stale")
+        if outcome is noted and outcome.status == "success":  # it is noted when the model is home
+            stays = self._agent.keeps_folder
+        else:
             outcome, stays = self._brought_home(outcome)
-            keep = self._settings.keep_remote or stays
-            self._agent.keep_outcome(outcome, keep=keep)
-            self._accompanied(lambda talk: self._clear_up(outcome, keep, talk), hears_cancel=False)
-        except Stopped as stopped:
-            if stopped.directive.stale:
-                return Outcome("stale")
+        keep = self._settings.keep_remote or stays
+        self._agent.keep_outcome(outcome, keep=keep)
+        self._accompanied(lambda talk: self._clear_up(outcome, keep, talk), hears_cancel=False)
         return outcome
 
     @property
@@ -96,7 +111,7 @@ class Leaving:
         is_cancelled = outcome.status == "cancelled"
         if not self._is_there or not (is_cancelled or outcome.status == "success"):
             return outcome, False
-        if not self._mirror.result.exists() and not (
+        if not self._agent.is_told and not (
             is_cancelled and self._accompanied(self._stopped_there, hears_cancel=False)
         ):
             return outcome, False

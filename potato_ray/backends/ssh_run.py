@@ -109,15 +109,15 @@ class SshRun:
         note = self._agent.note
         if note is not None and note.outcome is not None:
             return Outcome(**note.outcome)  # whoever followed the run before us came as far as that
-        if note is not None and note.cleared and not self._mirror.result.exists():
+        if note is not None and note.cleared and not self._agent.is_told:
             return self._never_heard()
         try:
-            if not self._mirror.result.exists():
+            if not self._agent.is_told:
                 self._agent.means.require_socket()
                 self._accompanied(self._open)
         except PotatoRayError as failure:
             # Another follower may have cleared up what we looked for; then the run's end is here.
-            if not self._mirror.result.exists():
+            if not self._agent.is_told:
                 return _failed(failure)
         return self._followed()
 
@@ -132,13 +132,16 @@ class SshRun:
         self._agent.connect(talk)
 
     def _open(self, talk: Talk) -> None:
-        """Have an agent at work; a host that has let us in once may not be there at this very moment."""
+        """Have an agent at work, unless the run's end is here.
+
+        A host that has let us in once may not be there at this very moment.
+        """
         was_there = self._agent.note is not None
         patience_s = self._settings.heartbeat_timeout_s
         ends_at: float | None = None
         progress = self._agent.progress
         while True:
-            if self._mirror.result.exists():  # another follower had it told meanwhile
+            if self._agent.is_told:
                 return
             try:
                 self._agent.open(talk)
@@ -160,7 +163,7 @@ class SshRun:
         talk = Talk()
         silence = Silence(self._mirror.heartbeat, self._clock)
         with HostMinder(
-            self._agent, talk, self._mirror.result.exists, self._clock, silence.seconds
+            self._agent, talk, lambda: self._agent.is_told, self._clock, silence.seconds
         ) as minder:
             following = HostFollowing(
                 self._job,

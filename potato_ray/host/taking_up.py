@@ -18,16 +18,15 @@ def take_up(request: Mapping[str, Any]) -> int:
 
     `agent`: {"alive", "at_work", "pid", "start_ticks", "host", "socket"} or None; one that is not at work has
     no secrets yet. `job`: starting, alive, ended or gone (job.follow), done (its end was told), or "". With
-    `free_socket` the socket of an agent that lives is removed, so that it can be forwarded again: sshd leaves
-    it where it is. With `end_waiting` an agent that still waits for its secrets, which nobody will send any
-    more, is ended.
+    `free_socket` the socket of an agent at work is removed, so that it can be forwarded again: sshd leaves it
+    where it is. `end_waiting`: the socket of an agent that is to be ended if it still waits for its secrets.
     """
     folder = RunFolder.of(request)
     note = folder.read_note()
     agent = None
     if note is not None:
         process = note.process
-        if request.get("end_waiting") and note.lives and not note.at_work:
+        if request.get("end_waiting") == note.socket and note.lives and not note.at_work:
             end_process(process)
         if request.get("free_socket") and note.lives and note.at_work:
             _remove_socket(Path(note.socket))

@@ -118,6 +118,15 @@ class MirrorFolder(JobFolder):
         except ValueError:
             return None
 
+    def read_end(self, attempt: int) -> dict[str, Any] | None:
+        """The end of that attempt; one of another attempt, or of another agent, is none. Raises OSError."""
+        result = self.read_result()
+        if result is None or result.get("attempt") != attempt:
+            return None
+        claim = self.read_claim()
+        known = "" if claim is None else claim.lease_sha256
+        return None if known and result.get("lease_sha256") != known else result
+
     def note_start(self, now: float) -> None:
         """Note that a worker has started, at the latest at `now` (epoch seconds UTC); once.
 

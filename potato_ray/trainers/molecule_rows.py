@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import islice
@@ -15,6 +16,8 @@ from potato_ray.trainers.train_rows import TrainRows, read_train_rows
 WINDOW_ROWS = 1024
 """So many molecules are parsed at once: RDKit's objects need more memory than their features."""
 HELD_OUT = ("val", "test")
+_EXTENSION = re.compile(r"\s\|[^|]*\|")
+"""Of CXSMILES; it may have blanks in it."""
 
 
 @dataclass(frozen=True)
@@ -105,9 +108,13 @@ def _where_smiles_are(context: FitContext) -> str:
 
 
 def _warn_of_prose(context: FitContext, rows: Sequence[Row]) -> None:
-    """What stands behind a blank is a name; but a sentence may begin with SMILES, as `I`."""
-    wordy = [row for row in rows if len(row["text"].split(None, 2)) > 2]
-    if not wordy:
+    """What stands behind a blank is a name; but a sentence may begin with SMILES, as `I`.
+
+    Where more items have one word there, they have names, and some names are of several words.
+    """
+    words = [len(_EXTENSION.sub(" ", row["text"]).split(None, 2)) - 1 for row in rows]
+    wordy = [row for row, n_words in zip(rows, words) if n_words > 1]
+    if not wordy or words.count(1) > len(wordy):
         return
     verb = "has" if len(wordy) == 1 else "have"
     example = f"{wordy[0]['instance_id']} ({molecules.shown(wordy[0]['text'])})"

@@ -50,7 +50,7 @@ def scaffold(smiles: str) -> str | None:
 
 
 def shown(text: str) -> str:
-    """A text that is no molecule, as a message names it."""
+    """A text of an item, as a message names it."""
     return repr(text if len(text) <= _SHOWN_CHARS else text[:_SHOWN_CHARS] + "…")
 
 

@@ -41,7 +41,10 @@ def problem_together(trainer: type[Trainer], params: Mapping[str, Any]) -> str:
     try:
         problem = trainer.problem_with(params)
     except Exception as failure:  # noqa: BLE001 - whatever somebody's own trainer raises
-        problem = f"the trainer's own check of its parameters failed with {type(failure).__name__}: {failure}"
+        problem = (
+            f"the trainer's own check of its parameters failed with {type(failure).__name__}: {failure}; "
+            "tell whoever wrote the trainer"
+        )
     return f"{trainer.name}: {problem}" if problem else ""
 
 

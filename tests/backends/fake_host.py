@@ -48,13 +48,20 @@ class FakeHost:
         """How often it was asked for that."""
         return sum(request["do"] == do for request in self.asked)
 
+    def _taken_up(self, agent: dict[str, Any], request: Mapping[str, Any]) -> None:
+        """As host.taking_up."""
+        if request.get("end_waiting") == agent["socket"] and not agent["at_work"]:
+            agent["alive"] = False
+        if request.get("free_socket") and agent["at_work"]:
+            self.sockets.discard(agent["socket"])
+
     def answers(self, request: Mapping[str, Any]) -> dict[str, Any]:
         do = request["do"]
         self.asked.append(request)
         if do in self.failing:
             raise self.failing[do]
-        if do == "take_up" and request.get("free_socket") and self.agent is not None:
-            self.sockets.discard(self.agent["socket"])
+        if do == "take_up" and self.agent is not None:
+            self._taken_up(self.agent, request)
         if do == "run":
             self.agent = {"alive": True, "at_work": True, "socket": f"/tmp/potato-{self.does('run')}/s"}
             self.channel_ended = False

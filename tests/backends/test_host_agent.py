@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from fake_host import FakeHost, host_agent_on
+from fake_host import FakeDialogue, FakeHost, host_agent_on
 
 from potato_ray.backends.accompanied import Talk
-from potato_ray.backends.host_agent import AGENT_LIVES, HostAgent
+from potato_ray.backends.host_agent import AGENT_LIVES, ANOTHER_S, HostAgent
 from potato_ray.backends.host_dialogue import HostRefused
+from potato_ray.backends.remote_note import RemoteNote
+from potato_ray.host.agent_start import SECRETS_S
 from potato_ray.job.folder import write_json
 from potato_ray.mirror.folder import MirrorFolder
+from potato_ray.ssh import SshFailed
 
 
 @pytest.fixture
@@ -69,8 +73,9 @@ def test_the_way_in_lies_in_the_folder_that_goes_with_the_login(host: FakeHost, 
     assert (host.folder / "login-2" / "s").is_symlink()
 
 
+@pytest.mark.parametrize("is_noted", [False, True])
 def test_an_agent_that_another_follower_is_letting_in_is_left_alone_and_followed_once_it_is_at_work(
-    host: FakeHost, monkeypatch: pytest.MonkeyPatch
+    host: FakeHost, monkeypatch: pytest.MonkeyPatch, is_noted: bool
 ) -> None:
     class Waiting(Talk):
         def wait(self, seconds: float) -> bool:
@@ -81,9 +86,49 @@ def test_an_agent_that_another_follower_is_letting_in_is_left_alone_and_followed
     host.agent = {"alive": True, "at_work": False, "socket": "/tmp/potato-1/s"}
     host.failing["run"] = lives = HostRefused("An agent is at r1.1 already.", code="backend_failed")
     lives.host_code = AGENT_LIVES
-    host_agent_on(host, monkeypatch).open(Waiting())
-    assert [request["end_waiting"] for request in host.asked if request["do"] == "take_up"] == [False] * 3
+    second = host_agent_on(host, monkeypatch)
+    second.note = RemoteNote("gpu1", 1, "/r", "c0de", "/py", "/tmp/potato-1/s") if is_noted else None
+    second.open(Waiting())
+    assert host.agent["alive"]
     assert host.sockets == {"/tmp/potato-1/s"}
+
+
+def test_an_agent_whose_secrets_were_ours_to_send_is_replaced_at_once(
+    host: FakeHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = host_agent_on(host, monkeypatch)
+    with monkeypatch.context() as cut:
+        cut.setattr(FakeDialogue, "send_line", raising(SshFailed("ssh to gpu1 failed: cut")))
+        with pytest.raises(SshFailed):
+            made.open(Talk())
+    assert host.agent is not None
+    host.agent["at_work"] = False
+    made.open(Talk())
+    assert (host.does("take_up"), host.does("run"), len(host.sent)) == (1, 2, 1)
+
+
+def test_an_agent_whose_run_was_told_to_its_end_meanwhile_gets_no_secrets(
+    host: FakeHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = host_agent_on(host, monkeypatch)
+    write_json(MirrorFolder(made.job.folder).result, {"attempt": 1})
+    made.open(Talk())
+    assert (host.sent, host.sockets) == ([], set())
+    host.agent = None
+    write_json(MirrorFolder(made.job.folder).result, {"attempt": 2})  # of another attempt
+    made.open(Talk())
+    assert len(host.sent) == 1
+
+
+def test_the_pauses_for_another_agent_are_longer_than_one_waits_for_its_secrets() -> None:
+    assert sum(ANOTHER_S) > SECRETS_S
+
+
+def raising(failure: Exception) -> Callable[..., None]:
+    def raises(*_: object) -> None:
+        raise failure
+
+    return raises
 
 
 def test_each_step_towards_an_agent_counts_as_progress_once(host: FakeHost, agent: HostAgent) -> None:

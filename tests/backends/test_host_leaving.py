@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from potato_ray.backends.accompanied import Talk
 from potato_ray.backends.artifact_copy import Copied
 from potato_ray.backends.base import Directive, Outcome
 from potato_ray.backends.host_agent import HostAgent
+from potato_ray.backends.leaving_turn import LeavingTurn
 from potato_ray.backends.remote_note import (
     MOST_UNCLEARED,
     RemoteNote,
@@ -27,6 +30,7 @@ from potato_ray.backends.ssh_run import SshRun
 from potato_ray.mirror.folder import MirrorFolder
 from potato_ray.ssh import SshFailed, SshTimeout
 
+DEADLINE_S = 20.0
 CANCELLED = Outcome("cancelled")
 LOST = Outcome("error", "heartbeat_lost", "No word.", "It had sent 3 events.", "Start again.")
 
@@ -114,6 +118,60 @@ def test_an_end_that_was_known_is_answered_by_whoever_follows_the_run_next(scene
     assert note is not None
     assert note.cleared
     assert scene.run().run() == lost
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def noted(scene: Scene, outcome: Outcome, **note: Any) -> None:
+    """Another follower has noted that end."""
+    assert scene.agent.note is not None
+    write_note(scene.agent.job.folder, replace(scene.agent.note, outcome=asdict(outcome), **note))
+
+
+SUCCESS = Outcome("success", result={"macro_f1": 0.8}, artifact_uri="gpu1:/r/runs/r1.1")
+HOME = replace(SUCCESS, artifact_uri="")
+
+
+@pytest.mark.parametrize(
+    ("own", "noted_one", "told"),
+    [
+        (SUCCESS, HOME, HOME),
+        (LOST, HOME, HOME),
+        (LOST, CANCELLED, CANCELLED),
+        (HOME, LOST, HOME),
+        (CANCELLED, LOST, CANCELLED),
+        (CANCELLED, HOME, CANCELLED),
+    ],
+)
+def test_the_end_that_another_follower_has_noted_counts_where_ours_is_a_failure_or_the_same(
+    scene: Scene, own: Outcome, noted_one: Outcome, told: Outcome
+) -> None:
+    noted(scene, noted_one, cleared=True)
+    assert scene.leave(own) == told
+    assert "clear_up" not in scene.heard
+
+
+def test_a_model_that_another_follower_has_brought_home_is_not_copied_again(scene: Scene) -> None:
+    noted(scene, HOME, keep=True)
+    assert scene.leave(SUCCESS) == HOME
+    assert scene.heard == ["clear_up"]
+    assert scene.host.asked[-1]["keep"] is True
+
+
+def test_of_two_followers_the_second_leaves_when_the_first_has_cleared_up(scene: Scene) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        with LeavingTurn(scene.agent.job.folder) as first:
+            assert first.take()
+            second = pool.submit(scene.leave, SUCCESS)
+            wait_for(lambda: any("collects it" in str(note.get("step")) for note in scene.notes))
+            noted(scene, HOME, cleared=True)
+        assert second.result(DEADLINE_S) == HOME
+    assert scene.heard == []
 
 
 @pytest.mark.parametrize(

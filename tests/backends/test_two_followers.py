@@ -6,15 +6,19 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from contract_places import PLACES, ContractPlace, MakeJob
 from listening import Listener
 
-from potato_ray.backends.base import Outcome
+from potato_ray.backends.base import Job, Outcome
 from potato_ray.backends.host_agent import HostAgent
+from potato_ray.backends.host_leaving import Leaving
 from potato_ray.backends.remote_note import NAME, read_note
+from potato_ray.job.folder import JobFolder
 
 DEADLINE_S = 60.0
 
@@ -24,12 +28,13 @@ def place(request: pytest.FixtureRequest) -> ContractPlace:
     return PLACES[request.param](request)
 
 
-def let_happen(monkeypatch: pytest.MonkeyPatch, moment: str, happens: Callable[[], Any]) -> None:
-    """Let something happen once: before an agent is looked for or started, or once it is found."""
+def let_happen(monkeypatch: pytest.MonkeyPatch, moment: str, job: Job, happens: Callable[[], Any]) -> None:
+    """Let something happen once to whoever follows that job: before it looks for an agent or starts one, or
+    when it has found one."""
     method, has_come = getattr(HostAgent, moment), threading.Event()
 
     def called(self: HostAgent, *given: Any, **named: Any) -> Any:
-        if has_come.is_set():
+        if has_come.is_set() or self.job is not job:
             return method(self, *given, **named)
         has_come.set()
         found = self._state(*given) if moment == "_state" else None  # it keeps its socket for the moment
@@ -70,15 +75,44 @@ def test_a_run_that_another_follower_ends_meanwhile_is_heard_to_its_end_and_not_
         wait_for(lambda: first.n_steps >= 5)
         if not knows:
             (job.folder / NAME).unlink()
-        let_happen(monkeypatch, moment, lambda: end(begun))
-        outcomes = [place.backend().execute(job, second), begun.result(DEADLINE_S)]
+        again = replace(job)
+        let_happen(monkeypatch, moment, again, lambda: end(begun))
+        outcomes = [place.backend().execute(again, second), begun.result(DEADLINE_S)]
     assert outcomes[0] == outcomes[1]
     assert outcomes[0].status == "success"
     assert second.steps == first.steps == list(range(10))
     assert [answer for answer in let_in if answer] == [True]
+    assert_all_is_home(job)
+
+
+def test_two_that_leave_at_once_bring_the_model_home_once_and_say_the_same(
+    place: ContractPlace, new_job: MakeJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job, listeners, both = new_job(), (Listener(), Listener()), threading.Barrier(2, timeout=DEADLINE_S)
+    from_here = Leaving.from_here
+
+    def leave(self: Leaving, outcome: Outcome) -> Outcome:
+        both.wait()
+        return from_here(self, outcome)
+
+    monkeypatch.setattr(Leaving, "from_here", leave)
+    copies = heard_of(monkeypatch, "copy_artifacts")
+    with ThreadPoolExecutor(2) as pool:
+        outcomes = list(pool.map(lambda heard: place.backend().execute(job, heard), listeners))
+    assert outcomes[0] == outcomes[1]
+    assert (outcomes[0].status, outcomes[0].artifact_uri) == ("success", "")
+    assert len(copies) == 1
+    assert_all_is_home(job)
+
+
+def assert_all_is_home(job: Job) -> None:
+    """The model is here, and nothing of the run on its host."""
+    home = {path.name for path in JobFolder(job.folder).artifacts.iterdir()}
+    assert home == {"model.json", "predictions.jsonl"}
     note = read_note(job.folder)
     assert note is not None
-    assert note.cleared
+    assert (note.cleared, note.keep) == (True, False)
+    assert not Path(note.remote_dir, "runs", f"{job.run_id}.1").exists()
 
 
 def wait_for(condition: Callable[[], bool]) -> None:

@@ -254,11 +254,13 @@ def test_a_run_goes_on_over_a_socket_that_was_forwarded_anew(one_host, server, t
         assert talk.line_with("end")["how"] == "delivered"
 
 
-def test_an_agent_that_nobody_will_send_secrets_is_ended_when_the_run_is_taken_up(one_host) -> None:
+def test_an_agent_that_waits_for_secrets_is_ended_by_whoever_was_to_send_them_alone(one_host) -> None:
     waiting = one_host.run()
-    waiting.line_with("ready")
-    assert one_host.request("take_up", free_socket=True)["take_up"]["agent"]["alive"]
-    assert not one_host.request("take_up", end_waiting=True)["take_up"]["agent"]["alive"]
+    socket = waiting.line_with("ready")["socket"]
+    for other in ("", "/tmp/potato-another1/s"):
+        found = one_host.request("take_up", free_socket=True, end_waiting=other)["take_up"]
+        assert (found["agent"]["alive"], found["agent"]["at_work"]) == (True, False)
+    assert not one_host.request("take_up", end_waiting=socket)["take_up"]["agent"]["alive"]
     assert waiting.ended() == -signal.SIGKILL
     one_host.run().line_with("ready")
 

@@ -125,9 +125,10 @@ def test_items_without_a_molecule_are_left_out_of_the_fit_counted_and_named(trai
     assert fitted.json("model_card.json")["n_invalid"] == 5
 
 
-def test_words_behind_a_smiles_are_warned_of_and_a_name_is_not(train):
+def test_prose_that_was_read_as_smiles_is_warned_of(train):
     rows = labelled("nominal")
     rows[3]["text"], rows[4]["text"] = "I love this", "CCO ethanol"
+    rows[5]["text"] += " |$_R1; $|"
     fitted = train("nominal", rows)
     [said] = fitted.recorder.warnings
     assert said.startswith(
@@ -135,6 +136,13 @@ def test_words_behind_a_smiles_are_warned_of_and_a_name_is_not(train):
     )
     assert "('I love this')" in said
     assert fitted.metrics["n_invalid"] == 0.0
+
+
+def test_names_of_molecules_are_not_warned_of_though_some_are_of_two_words(train):
+    rows = labelled("nominal")
+    for row, name in zip(rows, ("ethanol", "acetic acid", "phenol"), strict=False):
+        row["text"] += f" {name}"
+    assert train("nominal", rows).recorder.warnings == []
 
 
 def test_an_item_without_a_molecule_gets_no_prediction_and_is_named(train):
