@@ -27,7 +27,7 @@ from potato_ray.backends.host_dialogue import Bytes, Dialogue, HostRefused
 from potato_ray.backends.host_report import MIN_DISK_MB, HostReport
 from potato_ray.backends.host_settings import HostSettings
 from potato_ray.backends.remote_note import RemoteNote, read_note, write_note
-from potato_ray.errors import ProjectUnwritable
+from potato_ray.errors import ProjectUnwritable, RunFailed
 from potato_ray.job.folder import JobFolder
 from potato_ray.mirror.folder import MirrorFolder
 from potato_ray.shipping.host_archive import host_archive
@@ -82,7 +82,9 @@ class HostAgent:
         self._forwarded = ""
         self._furthest = 0
         self._letting_in = ""
+        self._is_let_in_by_another = False
         self._words = ""
+        self._described = ""
         self.is_gone = False
         self.progress = 0
 
@@ -159,13 +161,14 @@ class HostAgent:
     def attach(self, talk: Talk) -> None:
         """Find the agent on the host that we are connected to, or start it. Raises as `open` does.
 
-        There is none where the end of the run was told meanwhile.
+        No agent is at work then where the end of the run was told meanwhile.
         """
         self._let_go()
+        self._is_let_in_by_another = False
         if self.note is not None and self._found(talk):
             return
         for pause_s in ANOTHER_S:
-            if self._started(talk):
+            if not self._is_let_in_by_another and self._started(talk):
                 return
             talk.wait(pause_s)
             if self._found(talk):
@@ -206,6 +209,7 @@ class HostAgent:
         found = self._state(talk, free_socket=True, end_waiting=self._letting_in)
         agent = found.get("agent") or {}
         self.is_gone = not agent.get("alive") and found.get("job") != "done"
+        self._is_let_in_by_another = bool(agent.get("alive")) and not agent.get("at_work")
         if agent.get("alive") and agent.get("at_work"):
             self._forward(str(agent["socket"]))
             talk.log(f"the agent on {self.host} is at work; it is followed again")
@@ -237,9 +241,11 @@ class HostAgent:
             talk.step(f"preparing the packages on {self.host}")
         ready = dialogue.hear("ready", ENVIRONMENT_S)
         self._reached(2)
-        # No other agent lives by then, and one tells the end of the run before it ends itself.
+        # No other agent lives by then; either it has told the end of the run, or another follower may have
+        # ended it, and noted that.
         if self.is_told:
             return False
+        self._check_noted()
         self._letting_in = str(ready["socket"])
         self._keep_note(str(ready["socket"]))
         self._forward(str(ready["socket"]))
@@ -262,6 +268,18 @@ class HostAgent:
         self._letting_in = ""
         self._reached(3)
         return True
+
+    def _check_noted(self) -> None:
+        """Start nothing for a run that another follower has ended. Raises RunFailed."""
+        outcome = self.noted_outcome()
+        if outcome is None:
+            return
+        raise RunFailed(
+            outcome.message or f"Another process that follows the run has noted its end: {outcome.status}.",
+            code=outcome.error_code or "backend_failed",
+            evidence=outcome.evidence,
+            next_step=outcome.next_step or "Start the run again.",
+        )
 
     def _given_out(self) -> dict[str, Any] | None:
         """The job, if it lies ready: the agent need not ask for it then."""
@@ -299,9 +317,7 @@ class HostAgent:
         try:
             report = HostReport.from_json(dialogue.hear("facts", FACTS_S))
             if do == "run":
-                talk.log(
-                    f"{self.host}: Python {report.version} ({report.python}), jobs in {report.remote_dir}"
-                )
+                self._describe(report, talk)
                 self._remember(report, archive.sha256)
             if not report.has_code:
                 talk.step(f"copying Potato's code to {self.host}")
@@ -313,6 +329,12 @@ class HostAgent:
             dialogue.close()
             raise
         return dialogue
+
+    def _describe(self, report: HostReport, talk: Talk) -> None:
+        words = f"{self.host}: Python {report.version} ({report.python}), jobs in {report.remote_dir}"
+        if words != self._described:
+            talk.log(words)
+        self._described = words
 
     def _remember(self, report: HostReport, code: str) -> None:
         self.note = RemoteNote(self.host, self.job.attempt, report.remote_dir, code, report.python, socket="")
@@ -394,10 +416,16 @@ class HostAgent:
         """Whether it was noted that the run's folder stays on the host."""
         return self.note is not None and self.note.keep
 
+    @property
+    def has_lost_model(self) -> bool:
+        """Whether the run's folder was cleared up, so that no model can come from the host any more."""
+        return self.note is not None and self.note.cleared and not self.note.keep
+
     def noted_outcome(self) -> Outcome | None:
         """How the run ended, where another follower has noted it; takes over all that is in its note."""
         note = read_note(self.job.folder, self.job.attempt)
         if note is None or note.outcome is None:
+            self.note = self.note or note
             return None
         self.note = note
         return Outcome(**note.outcome)

@@ -29,6 +29,7 @@ T = TypeVar("T")
 
 TRIES: Final = 5
 RETRY_S: Final = 2.0
+_FAILURES: Final = ("error", "unstarted")
 MOST_NAMED: Final = 20
 """Files that are named in the log, of those that stay on the host."""
 
@@ -58,7 +59,8 @@ class Leaving:
     def from_here(self, outcome: Outcome) -> Outcome:
         """The outcome, with the model at home and nothing left on the host, as far as that can be done.
 
-        It is the one that another follower has noted, where that is of the same kind, or ours is a failure.
+        It is the one that another follower has noted, where that is of the same kind, or ours is a failure. A
+        model that went with the failure of another one is not named, and its loss is logged.
         """
         try:
             with LeavingTurn(self._job.folder) as turn:
@@ -70,15 +72,16 @@ class Leaving:
 
     def _left(self, outcome: Outcome) -> Outcome:
         noted = self._agent.noted_outcome()
-        if noted is not None and outcome.status in ("error", noted.status):
+        if noted is not None and outcome.status in (*_FAILURES, noted.status):
             outcome = noted
-        if _is_told_first(outcome) and not self._told(outcome):
+        keep = self._settings.keep_remote or (outcome is noted and self._agent.keeps_folder)
+        if _is_told_first(outcome) and not self._told(outcome, keep):
             return Outcome("stale")
-        if outcome is noted and outcome.status == "success":  # it is noted when the model is home
-            stays = self._agent.keeps_folder
-        else:
+        if self._agent.has_lost_model:
+            outcome = self._without_model(outcome)
+        elif outcome is not noted or outcome.status != "success":  # which is noted when the model was copied
             outcome, stays = self._brought_home(outcome)
-        keep = self._settings.keep_remote or stays
+            keep = keep or stays
         self._agent.keep_outcome(outcome, keep=keep)
         self._accompanied(lambda talk: self._clear_up(outcome, keep, talk), hears_cancel=False)
         return outcome
@@ -89,7 +92,14 @@ class Leaving:
         note = self._agent.note
         return note is not None and not note.cleared
 
-    def _told(self, outcome: Outcome) -> bool:
+    def _without_model(self, outcome: Outcome) -> Outcome:
+        if outcome.status != "success" or not outcome.artifact_uri:
+            return outcome
+        what = f"the model is gone: another process that followed the run cleared up on {self._agent.host}"
+        self._sink([], self._next_seq, [{"kind": "log", "level": "warning", "message": what}])
+        return replace(outcome, artifact_uri="")
+
+    def _told(self, outcome: Outcome, keep: bool) -> bool:
         """Tell the end while the host is still at it; False where nobody of ours has the run any more."""
         self._agent.keep_words(self._mirror.agent_log)
         note = {
@@ -103,7 +113,7 @@ class Leaving:
         if directive.stale:
             return False
         self._grace_s = directive.grace_s
-        self._agent.keep_outcome(outcome, keep=self._settings.keep_remote)
+        self._agent.keep_outcome(outcome, keep=keep)
         return True
 
     def _brought_home(self, outcome: Outcome) -> tuple[Outcome, bool]:
@@ -111,9 +121,9 @@ class Leaving:
         is_cancelled = outcome.status == "cancelled"
         if not self._is_there or not (is_cancelled or outcome.status == "success"):
             return outcome, False
-        if not self._agent.is_told and not (
-            is_cancelled and self._accompanied(self._stopped_there, hears_cancel=False)
-        ):
+        # A success has been told; of what was cancelled the worker may be at work.
+        unheard = is_cancelled and not self._agent.is_told
+        if unheard and not self._accompanied(self._stopped_there, hears_cancel=False):
             return outcome, False
         try:
             return self._accompanied(lambda talk: self._copied(outcome, talk), hears_cancel=not is_cancelled)

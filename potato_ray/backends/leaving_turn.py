@@ -16,8 +16,8 @@ from potato_ray.backends.accompanied import Talk
 from potato_ray.ssh.deadline import Deadline
 
 LOCK: Final = ".leaving.lock"
-WITHIN_S: Final = 7200.0
-"""A model of many GB takes its time; whoever has the turn for longer hangs, and is not waited for."""
+WITHIN_S: Final = 86400.0
+"""A model of many GB may take hours; whoever has the turn for a day hangs, and is not waited for."""
 LOOK_EVERY_S: Final = 0.2
 
 
@@ -37,8 +37,9 @@ class LeavingTurn:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._descriptor is not None:
-            os.close(self._descriptor)
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
 
     def take(self) -> bool:
         """Take the turn; False where another one has it."""
@@ -54,7 +55,7 @@ class LeavingTurn:
 
     def wait(self, talk: Talk) -> None:
         """Take it when it is free, or after WITHIN_S all the same; ends when the talk is stopped."""
-        talk.step("another process that follows the run collects it from its host")
+        talk.step("another process that follows the run brings its model home")
         deadline = Deadline(WITHIN_S)
         while not self.take() and not deadline.passed and not talk.wait(LOOK_EVERY_S):
             pass

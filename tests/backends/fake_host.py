@@ -9,7 +9,8 @@ from typing import Any
 
 from potato_ray.backends.base import Job
 from potato_ray.backends.grants import Grant, Means
-from potato_ray.backends.host_agent import HostAgent
+from potato_ray.backends.host_agent import AGENT_LIVES, HostAgent
+from potato_ray.backends.host_dialogue import HostRefused
 from potato_ray.backends.ssh_settings import SshSettings
 from potato_ray.ssh import Destination, SshFailed
 
@@ -63,6 +64,8 @@ class FakeHost:
         if do == "take_up" and self.agent is not None:
             self._taken_up(self.agent, request)
         if do == "run":
+            if self.agent is not None and self.agent["alive"]:
+                raise agent_lives()
             self.agent = {"alive": True, "at_work": True, "socket": f"/tmp/potato-{self.does('run')}/s"}
             self.channel_ended = False
         return {
@@ -74,6 +77,13 @@ class FakeHost:
             "stopped": self.stopped,
             "cleared": self.cleared,
         }
+
+
+def agent_lives() -> HostRefused:
+    """What the host says to who would start an agent beside another one of the run."""
+    refused = HostRefused("An agent is at r1.1 already.", code="backend_failed")
+    refused.host_code = AGENT_LIVES
+    return refused
 
 
 class FakeLine:

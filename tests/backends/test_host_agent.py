@@ -9,9 +9,9 @@ import pytest
 from fake_host import FakeDialogue, FakeHost, host_agent_on
 
 from potato_ray.backends.accompanied import Talk
-from potato_ray.backends.host_agent import AGENT_LIVES, ANOTHER_S, HostAgent
-from potato_ray.backends.host_dialogue import HostRefused
-from potato_ray.backends.remote_note import RemoteNote
+from potato_ray.backends.host_agent import ANOTHER_S, HostAgent
+from potato_ray.backends.remote_note import RemoteNote, read_note, write_note
+from potato_ray.errors import RunFailed
 from potato_ray.host.agent_start import SECRETS_S
 from potato_ray.job.folder import write_json
 from potato_ray.mirror.folder import MirrorFolder
@@ -84,12 +84,11 @@ def test_an_agent_that_another_follower_is_letting_in_is_left_alone_and_followed
             return False
 
     host.agent = {"alive": True, "at_work": False, "socket": "/tmp/potato-1/s"}
-    host.failing["run"] = lives = HostRefused("An agent is at r1.1 already.", code="backend_failed")
-    lives.host_code = AGENT_LIVES
     second = host_agent_on(host, monkeypatch)
     second.note = RemoteNote("gpu1", 1, "/r", "c0de", "/py", "/tmp/potato-1/s") if is_noted else None
     second.open(Waiting())
-    assert host.agent["alive"]
+    assert (host.agent["alive"], host.agent["at_work"]) == (True, True)
+    assert (host.does("run"), host.sent) == (0 if is_noted else 1, [])
     assert host.sockets == {"/tmp/potato-1/s"}
 
 
@@ -103,7 +102,9 @@ def test_an_agent_whose_secrets_were_ours_to_send_is_replaced_at_once(
             made.open(Talk())
     assert host.agent is not None
     host.agent["at_work"] = False
-    made.open(Talk())
+    talk = Talk()
+    monkeypatch.setattr(talk, "wait", raising(AssertionError("there is nobody to wait for")))
+    made.open(talk)
     assert (host.does("take_up"), host.does("run"), len(host.sent)) == (1, 2, 1)
 
 
@@ -118,6 +119,18 @@ def test_an_agent_whose_run_was_told_to_its_end_meanwhile_gets_no_secrets(
     write_json(MirrorFolder(made.job.folder).result, {"attempt": 2})  # of another attempt
     made.open(Talk())
     assert len(host.sent) == 1
+
+
+def test_a_run_that_another_follower_has_ended_is_not_started_again(
+    host: FakeHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = host_agent_on(host, monkeypatch)
+    note = RemoteNote("gpu1", 1, "/r", "c0de", "/py", "", cleared=True, outcome={"status": "cancelled"})
+    write_note(made.job.folder, note)
+    with pytest.raises(RunFailed, match="noted its end: cancelled"):
+        made.open(Talk())
+    assert host.sent == []
+    assert read_note(made.job.folder) == note
 
 
 def test_the_pauses_for_another_agent_are_longer_than_one_waits_for_its_secrets() -> None:

@@ -142,6 +142,7 @@ HOME = replace(SUCCESS, artifact_uri="")
     [
         (SUCCESS, HOME, HOME),
         (LOST, HOME, HOME),
+        (replace(LOST, status="unstarted"), HOME, HOME),
         (LOST, CANCELLED, CANCELLED),
         (HOME, LOST, HOME),
         (CANCELLED, LOST, CANCELLED),
@@ -163,12 +164,42 @@ def test_a_model_that_another_follower_has_brought_home_is_not_copied_again(scen
     assert scene.host.asked[-1]["keep"] is True
 
 
+def test_a_success_whose_end_cannot_be_read_again_is_brought_home_all_the_same(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MirrorFolder, "read_end", raising([OSError(24, "Too many open files")] * 9))
+    scene.directive = Directive()
+    assert scene.leave(SUCCESS) == HOME
+    assert scene.heard == ["copy", "clear_up"]
+
+
+def test_who_never_logged_in_clears_up_what_another_follower_has_on_the_host(scene: Scene) -> None:
+    scene.directive = Directive()
+    assert scene.agent.note is not None
+    write_note(scene.agent.job.folder, scene.agent.note)
+    scene.agent.note = None
+    assert scene.leave(SUCCESS) == HOME
+    assert scene.heard == ["copy", "clear_up"]
+
+
+def test_a_model_that_went_with_the_failure_of_another_follower_is_said_to_be_gone(scene: Scene) -> None:
+    noted(scene, LOST, cleared=True)
+    assert scene.leave(SUCCESS) == HOME
+    assert "the model is gone" in scene.notes[-1]["message"]
+
+
+def test_files_that_another_follower_let_stay_stay(scene: Scene) -> None:
+    noted(scene, CANCELLED, keep=True)
+    scene.leave(CANCELLED)
+    assert scene.host.asked[-1]["keep"] is True
+
+
 def test_of_two_followers_the_second_leaves_when_the_first_has_cleared_up(scene: Scene) -> None:
     with ThreadPoolExecutor(1) as pool:
         with LeavingTurn(scene.agent.job.folder) as first:
             assert first.take()
             second = pool.submit(scene.leave, SUCCESS)
-            wait_for(lambda: any("collects it" in str(note.get("step")) for note in scene.notes))
+            wait_for(lambda: any("model home" in str(note.get("step")) for note in scene.notes))
             noted(scene, HOME, cleared=True)
         assert second.result(DEADLINE_S) == HOME
     assert scene.heard == []
