@@ -175,24 +175,32 @@ Host {name}
 
     def start(self) -> None:
         """Start it, and wait until it takes connections."""
-        log = (self.folder / "sshd.log").open("ab")
+        listening = f"Server listening on {self.address} port {self.port}"
         command = [*self._inside, SSHD, "-D", "-e", "-f", str(self.folder / "sshd_config")]
-        with log:
+        with (self.folder / "sshd.log").open("ab") as log:
+            before = self.log.count(listening)
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=log)
         ends_at = time.monotonic() + TIMEOUT_S
-        while f"Server listening on {self.address} port {self.port}" not in self.log:
+        while self.log.count(listening) == before:
             if self._process.poll() is not None or time.monotonic() > ends_at:
                 raise RuntimeError(f"sshd did not start: {self.log}")
             time.sleep(0.01)
 
     def stop(self) -> None:
-        """End it with all its sessions, first those, so that it is still there to reap them."""
+        """End it with all its sessions, first those, so that it is still there to reap them.
+
+        Who tries again all the time is let in meanwhile; that session must not outlive it either.
+        """
         if self._process is None:
             return
         end_processes(self.processes)
+        self._process.send_signal(signal.SIGSTOP)
+        late = self.processes
         self._process.terminate()
+        self._process.send_signal(signal.SIGCONT)
         self._process.wait(TIMEOUT_S)
         self._process = None
+        end_processes(late)
 
     def end_sessions(self) -> None:
         """kill -9 of all its sessions, but of nothing that they have started; new ones are let in."""
