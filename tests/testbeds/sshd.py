@@ -15,7 +15,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -194,13 +194,22 @@ Host {name}
         if self._process is None:
             return
         end_processes(self.processes)
-        self._process.send_signal(signal.SIGSTOP)
-        late = self.processes
+        late = self._held_still()
         self._process.terminate()
         self._process.send_signal(signal.SIGCONT)
         self._process.wait(TIMEOUT_S)
         self._process = None
-        end_processes(late)
+        _signal_all(late, signal.SIGKILL)
+
+    def _held_still(self) -> set[int]:
+        """Stop it where it is, and then those below it, of which each may have made another one meanwhile."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+        held: set[int] = set()
+        while new := set(self.processes) - held:
+            _signal_all(new, signal.SIGSTOP)
+            held |= new
+        return held
 
     def end_sessions(self) -> None:
         """kill -9 of all its sessions, but of nothing that they have started; new ones are let in."""
@@ -260,12 +269,16 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
+def _signal_all(pids: Iterable[int], number: signal.Signals) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
 def end_processes(pids: Sequence[int]) -> None:
     """SIGTERM, and what is then still there SIGKILL."""
     for number in (signal.SIGTERM, signal.SIGKILL):
-        for pid in pids:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, number)
+        _signal_all(pids, number)
         ends_at = time.monotonic() + 2.0
         while any(is_running(pid) for pid in pids) and time.monotonic() < ends_at:
             time.sleep(0.02)
