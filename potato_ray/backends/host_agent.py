@@ -422,7 +422,7 @@ class HostAgent:
         return self.note is not None and self.note.cleared and not self.note.keep
 
     def noted_outcome(self) -> Outcome | None:
-        """How the run ended, where another follower has noted it; takes over all that is in its note."""
+        """How the run ended where another follower noted it; the note is ours then, or if we had none."""
         note = read_note(self.job.folder, self.job.attempt)
         if note is None or note.outcome is None:
             self.note = self.note or note
