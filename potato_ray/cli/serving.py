@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from potato_ray.config.models import ProjectConfig
     from potato_ray.server.agent_socket import AgentListening
     from potato_ray.server.context import ServerContext
-    from potato_ray.server.ending import Inbox
+    from potato_ray.server.ending import Ending, Inbox
 
 TAKE_DOWN_S = 40.0
 
@@ -107,18 +107,20 @@ class Serving:
         self.session.describe(url=url_of(self.listener), listens_on=self.listener.getsockname()[0])
         self._announce()
         self.life.start()
+        ending = self._ending()
         try:
-            code = self._wait()
+            code = ending.wait()
         finally:
             self._stop()
+        ending.tell_what_has_changed()
         if self.link.trouble is not None:
             print_error(self.link.trouble)
         return code
 
-    def _wait(self) -> int:
+    def _ending(self) -> Ending:
         from potato_ray.server.ending import Ending
 
-        ending = Ending(
+        return Ending(
             self.inbox,
             self.reader,
             hold=functools.partial(self.session.insist, "hold_queue"),
@@ -127,7 +129,6 @@ class Serving:
             tell=tell,
             grace_s=float(self.config.model_training.grace_seconds),
         )
-        return ending.wait()
 
     def _stop(self) -> None:
         self.link.close()

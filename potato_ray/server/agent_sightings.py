@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from potato_ray.server.context import ControllerLink, Phase
@@ -29,11 +29,11 @@ class Sightings:
         self,
         controller: ControllerLink,
         clock: Callable[[], float] = time.time,
-        look_every_s: float = LOOK_EVERY_S,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._controller = controller
         self._clock = clock
-        self._look_every_s = look_every_s
+        self._sleep = sleep
         self._seen: dict[tuple[str, str], dict[str, Any]] = {}
         self._known: dict[tuple[str, str], dict[str, Any]] = {}
         self._leaving: dict[tuple[str, str], tuple[float, dict[str, Any]]] = {}
@@ -72,7 +72,7 @@ class Sightings:
     async def _keep_telling(self) -> None:
         """As long as there is something to tell; the next note begins again."""
         while (self._seen or self._leaving) and self._controller.phase is not Phase.STOPPING:
-            await asyncio.sleep(self._look_every_s)
+            await self._sleep(LOOK_EVERY_S)
             self._see_leave()
             if self._seen and self._is_due() and self._controller.phase is Phase.READY:
                 await self._tell()

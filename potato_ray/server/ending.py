@@ -76,6 +76,7 @@ class Ending:
         self._tell = tell
         self._patience_s = grace_s + AFTER_GRACE_S
         self._clock = clock
+        self._told: dict[str, str] = {}
         # In a thread: an answer takes long while the controller is restarted, and signals must be heard.
         self._holding = threading.Thread(target=self._hold_queue, daemon=True)
 
@@ -93,8 +94,23 @@ class Ending:
             return FAILED
         self._say_stopping(number)
         for run in self._current():
-            self._tell(self._outlook(run))
+            self._tell(self._outlook_of(run))
         return STOPPED
+
+    def tell_what_has_changed(self) -> None:
+        """Once all has stopped: name again each run of which something else is to be said by now.
+
+        Runs go on for the seconds that the end takes, and one that was building may train now.
+        """
+        for run_id, told in list(self._told.items()):
+            with contextlib.suppress(PotatoRayError):
+                outlook = self._outlook(self._runs.run(run_id))
+                if outlook != told:
+                    self._tell(outlook)
+
+    def _outlook_of(self, run: Run) -> str:
+        self._told[run.run_id] = self._outlook(run)
+        return self._told[run.run_id]
 
     def _say_stopping(self, number: int) -> None:
         """Taking Ray down takes seconds, in which nobody should wonder."""
@@ -103,7 +119,7 @@ class Ending:
     def _interrupted(self) -> int:
         going_on = self._current()
         for run in going_on:
-            self._tell(f"{self._outlook(run)}; Ctrl-C again within {CANCEL_WINDOW_S:.0f} s cancels it")
+            self._tell(f"{self._outlook_of(run)}; Ctrl-C again within {CANCEL_WINDOW_S:.0f} s cancels it")
         number = None
         if going_on:
             self._tell(f"the server stops in {CANCEL_WINDOW_S:.0f} s")
@@ -126,7 +142,7 @@ class Ending:
             if self._next(POLL_S) is not None:
                 break
         for run in runs:
-            self._tell(self._outlook(self._again(run)))
+            self._tell(self._outlook_of(self._again(run)))
         self._say_stopping(signal.SIGINT)
         return INTERRUPTED
 

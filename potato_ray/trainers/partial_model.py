@@ -5,6 +5,7 @@ It is kept for people to look at; a run that was stopped has no score, and its m
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -26,14 +27,13 @@ def keep(artifacts: Path, checkpoints: Path, learner: Any, as_it_is: bool) -> No
     and it has made a step at least.
     """
     state = learner.state
-    best = _best(checkpoints, state.best_model_checkpoint)
+    best, chosen_on_val = _best(checkpoints, state.best_model_checkpoint)
     target = artifacts / PARTIAL
     if best is not None:
         remove(target)
         best.rename(target)
         (target / _PICKLED).unlink(missing_ok=True)
-        named = Path(state.best_model_checkpoint or "").name
-        _note(target, step_of(best), state, chosen_on_val=best.name == named)
+        _note(target, step_of(best), state, chosen_on_val=chosen_on_val)
     elif as_it_is and state.global_step > 0:
         remove(target)
         learner.model.save_pretrained(str(target))
@@ -51,12 +51,27 @@ def step_of(checkpoint: Path) -> int:
     return int(checkpoint.name.rpartition("-")[2])
 
 
-def _best(checkpoints: Path, named: str | None) -> Path | None:
+def _best(checkpoints: Path, named: str | None) -> tuple[Path | None, bool]:
+    """The checkpoint to keep, and whether it was chosen on val; None where no checkpoint is whole.
+
+    A training that is stopped while it writes the best one has the best of those before it, which the
+    newest whole one names.
+    """
     whole = [path for path in checkpoints.glob("checkpoint-*") if (path / _LAST_WRITTEN).is_file()]
-    for path in whole:
-        if named is not None and path.name == Path(named).name:
-            return path
-    return max(whole, key=step_of, default=None)
+    newest = max(whole, key=step_of, default=None)
+    for name in (named, _named_by(newest) if newest else None):
+        for path in whole:
+            if name is not None and path.name == Path(name).name:
+                return path, True
+    return newest, False
+
+
+def _named_by(checkpoint: Path) -> str | None:
+    try:
+        named = json.loads((checkpoint / _LAST_WRITTEN).read_text("utf-8")).get("best_model_checkpoint")
+    except (OSError, ValueError, AttributeError):
+        return None  # it was being written
+    return str(named) if named else None
 
 
 def _note(folder: Path, step: int, state: Any, chosen_on_val: bool) -> None:

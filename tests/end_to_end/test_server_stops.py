@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
+from killing import freeze
 from server_process import ServerProcess
 from test_server_life import lives, nothing_is_left_of, rehearsing, session_of
 from whole_runs import MakeProject, add_items, ended, folder_of, reader_of, wait_until
@@ -86,6 +87,7 @@ def test_a_run_that_sigterm_met_building_is_built_again_and_what_waits_follows_i
     house = serving(MANY_ITEMS)
     first, second = (house.server.start_run("succeed") for _ in range(2))
     wait_until(house.config, first, lambda run: run.state == State.BUILDING and run.current > 0)
+    freeze(house.server, "building task")
     assert house.stop(signal.SIGTERM) == 0
     assert f"run {first} is left as it is (building)" in house.said
     assert [house.run(each).state for each in (first, second)] == [State.BUILDING, State.QUEUED]
@@ -102,6 +104,7 @@ def test_a_run_that_sigterm_met_finishing_is_written_back_whole_and_once(
     house = serving(MANY_ITEMS)
     first, second = (house.server.start_run("succeed") for _ in range(2))
     wait_until(house.config, first, lambda run: run.state == State.FINISHING)
+    freeze(house.server, "finishing task")
     assert house.stop(signal.SIGTERM) == 0
     assert f"run {first} is left as it is (finishing)" in house.said
     assert [house.run(each).state for each in (first, second)] == [State.FINISHING, State.QUEUED]

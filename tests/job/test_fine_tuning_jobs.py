@@ -37,12 +37,15 @@ def outcome(job, limits=None):
     return explain(job.read_exit(), last(job, "result"), last(job, "error"), limits=limits)
 
 
+def epochs_of(job):
+    return [event for event in events_of(job, "metric") if event["name"] == "val_macro_f1"]
+
+
 def test_a_cancelled_fine_tuning_keeps_its_best_checkpoint_as_partial(make_job, base):
     job = make_job(TRAINER, SPLITS, ONE_THREAD, params(base, epochs=1000))
     start_detached(job)
-    wait_for(
-        lambda: [e for e in events_of(job, "metric") if e["name"] == "val_macro_f1"], "an epoch", PATIENCE_S
-    )
+    # An epoch is told of before its checkpoint is written: once the second is told of, the first is whole.
+    wait_for(lambda: len(epochs_of(job)) >= 2, "two epochs", PATIENCE_S)
     job.request_cancel("asked", grace_s=20.0)
     assert end_of(job, 20).reason == "cancelled"
     note = json.loads((job.artifacts / "partial" / "partial.json").read_text("utf-8"))

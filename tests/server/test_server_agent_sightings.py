@@ -11,6 +11,8 @@ from potato_ray.errors import Conflict
 from potato_ray.server.agent_sightings import LEAVES_AFTER_S, TELL_EVERY_S, Sightings
 from potato_ray.server.context import Phase
 
+TURNS = 30
+
 
 class Controller:
     """Keeps what it is told; fails once while `fails` is set."""
@@ -33,10 +35,12 @@ class Scene:
     def __init__(self) -> None:
         self.now = 1000.0
         self.controller = Controller()
-        self.sightings = Sightings(self.controller, clock=lambda: self.now, look_every_s=0.005)
+        self.sightings = Sightings(self.controller, clock=lambda: self.now, sleep=lambda _: asyncio.sleep(0))
 
     async def settle(self) -> None:
-        await asyncio.sleep(0.05)
+        """Several looks. All of it is on one loop, so turns of the loop count, and no time."""
+        for _ in range(TURNS):
+            await asyncio.sleep(0)
 
     def hosts(self) -> list[list[str]]:
         return [[each["host"] for each in agents] for _, agents in self.controller.told]

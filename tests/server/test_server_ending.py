@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import signal
 import threading
 from dataclasses import replace
@@ -78,6 +79,7 @@ class Ended:
             **({"clock": clock} if clock else {}),
         )
         self.code = waiting.wait()
+        self.tell_what_has_changed = waiting.tell_what_has_changed
 
 
 @pytest.fixture(autouse=True)
@@ -169,6 +171,16 @@ def test_sigterm_in_the_window_stops_and_cancels_nothing() -> None:
     runs = Runs(RUN)
     assert Ended(runs, INT, TERM).code == STOPPED
     assert runs.cancelled == []
+
+
+@pytest.mark.parametrize("numbers", [(TERM,), (INT,), (INT, INT)])
+def test_a_run_that_has_moved_on_while_all_stopped_is_named_again(numbers: tuple[int, ...]) -> None:
+    runs = Runs(RUN, replace(RUN, run_id="r2"), ends=False)
+    ended = Ended(runs, *numbers, clock=itertools.count(step=10.0).__next__)
+    runs.runs["r1"] = replace(RUN, state=State.EVALUATING)
+    said = len(ended.said)
+    ended.tell_what_has_changed()
+    assert ended.said[said:] == ["run r1 is evaluating"]
 
 
 def test_a_server_that_cannot_go_on_answers_1() -> None:

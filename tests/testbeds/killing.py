@@ -1,4 +1,4 @@
-"""Finding a process of a server by its part in the work, and killing it."""
+"""Finding a process of a server by its part in the work, and killing or freezing it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ from server_process import ServerProcess
 from potato_ray.job import processes
 
 GONE_WITHIN_S = 10.0
+FROZEN_WITHIN_S = 10.0
 # What a Ray worker is called while it works for a run; the controller and supervisors have rows of their own.
 _TASKS = ("ray::IDLE", "ray::build_bundle", "ray::finish_run", "ray::warm_up")
 _NAMED: dict[str, Callable[[str], bool]] = {
     "controller": lambda command: command.startswith("ray::RunController"),
     "Ray worker": lambda command: command.startswith(_TASKS),
     "supervising task": lambda command: command.startswith("ray::supervise_run"),
+    "building task": lambda command: command.startswith("ray::build_bundle"),
+    "finishing task": lambda command: command.startswith("ray::finish_run"),
     "raylet": lambda command: command.split(" ")[0].endswith("/raylet"),
     "launcher": lambda command: _has_role(command, "launcher") or _has_role(command, "spare_launcher"),
 }
@@ -29,7 +32,7 @@ def _has_role(command: str, role: str) -> bool:
 
 
 def victims(server: ServerProcess, part: str) -> list[int]:
-    """The pids of the processes of `server` that play a part named in fault_matrix.MATRIX."""
+    """The pids of the processes of `server` that play a part: one of fault_matrix.MATRIX, or a task."""
     if part == "server":
         return [server.process.pid]
     if part == "training worker":
@@ -43,6 +46,15 @@ def command_of(pid: int) -> str:
         return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
     except OSError:
         return ""
+
+
+def freeze(server: ServerProcess, part: str) -> None:
+    """Stop the process that plays a part where it is, so that it can be met in the middle of its work."""
+    deadline = time.monotonic() + FROZEN_WITHIN_S
+    while not (found := victims(server, part)):
+        assert time.monotonic() < deadline, f"no process is the {part}"
+    for pid in found:
+        os.kill(pid, signal.SIGSTOP)
 
 
 def kill(server: ServerProcess, part: str) -> list[int]:
