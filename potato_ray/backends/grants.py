@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from potato_ray.errors import RunFailed
 
 if TYPE_CHECKING:
     from potato_ray.config.models import ProjectConfig
     from potato_ray.ssh import Connection, Destination
+
+Login: TypeAlias = "Callable[[Destination, Callable[[], bool]], Connection]"
+"""Logs in to a destination, until the second says to stop."""
 
 STARTED_BY_US = frozenset({"ssh", "slurm"})
 """The types of backends whose agents the server starts, one for each run."""
@@ -44,7 +47,7 @@ class Means:
     agent_socket: Path
     state_dir: Path
     no_socket: str = ""
-    login: Callable[[Destination, Callable[[], bool]], Connection] | None = None
+    login: Login | None = None
 
     def require_socket(self) -> None:
         """Raises RunFailed (cannot_listen) where an agent could not report."""

@@ -10,28 +10,29 @@ What is said of the run comes by the agent's requests to the server, not over th
 from __future__ import annotations
 
 import contextlib
-import logging
 import math
 import os
 import shlex
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from potato_ray.backends.accompanied import Talk
 from potato_ray.backends.artifact_copy import ArtifactCopy, Copied
-from potato_ray.backends.base import Job, Outcome
+from potato_ray.backends.attempt_note import AttemptNote
+from potato_ray.backends.base import Job
 from potato_ray.backends.grants import Means
+from potato_ray.backends.host_connection import HostConnection
 from potato_ray.backends.host_dialogue import Bytes, Dialogue, HostRefused
 from potato_ray.backends.host_report import MIN_DISK_MB, HostReport
 from potato_ray.backends.host_settings import HostSettings
-from potato_ray.backends.remote_note import RemoteNote, read_note, write_note
-from potato_ray.errors import ProjectUnwritable, RunFailed
+from potato_ray.backends.remote_note import RemoteNote
+from potato_ray.errors import RunFailed
 from potato_ray.job.folder import JobFolder
 from potato_ray.mirror.folder import MirrorFolder
 from potato_ray.shipping.host_archive import host_archive
-from potato_ray.ssh import Connection, SshFailed
+from potato_ray.ssh import SshFailed
 
 FACTS_S: Final = 250.0
 """For torch that is imported for the first time, and for another start that copies the same code first."""
@@ -60,8 +61,6 @@ STOPS_WITHIN_S: Final = 10.0
 """How long the end of a worker may take beyond its grace."""
 _MB: Final = 1 << 20
 
-logger = logging.getLogger(__name__)
-
 
 class HostAgent:
     """One run's agent; `name` is that of the backend. One thread at a time, but for `is_connected`.
@@ -76,10 +75,9 @@ class HostAgent:
         self.settings = settings
         self.means = means
         self.host = settings.host
-        self.note = read_note(job.folder, job.attempt)
-        self._connection: Connection | None = None
+        self.noted = AttemptNote(job)
+        self.connection = HostConnection(settings.destination, self.host, means.login)
         self._dialogue: Dialogue | None = None
-        self._forwarded = ""
         self._furthest = 0
         self._letting_in = ""
         self._is_let_in_by_another = False
@@ -92,44 +90,22 @@ class HostAgent:
 
     @property
     def is_connected(self) -> bool:
-        return self._connection is not None and self._connection.is_alive
-
-    @property
-    def has_lost_connection(self) -> bool:
-        """Whether the host has let us in, and the connection ended since."""
-        return self._connection is not None and not self._connection.is_alive
+        return self.connection.is_connected
 
     @property
     def holds_channel(self) -> bool:
         """Whether the end of the agent is seen at once, by the end of its channel."""
         return self._dialogue is not None
 
-    def why_lost(self) -> str:
-        """In ssh's words, why there is no connection."""
-        lost = self._connection.lost() if self._connection is not None else None
-        return str(lost) if lost is not None else ""
-
     def connect(self, talk: Talk) -> None:
         """Log in, and out of what was before. Raises SshFailed, Cancelled."""
-        self._hang_up()
-        login = self.means.login or Connection.open
-        self._connection = login(self.settings.destination, talk.stopped)
+        self._let_go()
+        self.connection.connect(talk.stopped)
 
     def close(self) -> None:
         """Log out; what runs over there runs on."""
-        self._hang_up()
-
-    def break_off(self) -> None:
-        """End whatever waits for the host in another thread: the connection goes."""
-        if self._connection is not None:
-            self._connection.close()
-
-    def _hang_up(self) -> None:
         self._let_go()
-        self._forwarded = ""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        self.connection.close()
 
     def _let_go(self) -> None:
         """Close the channel of an agent; it tells nothing of another one."""
@@ -137,11 +113,6 @@ class HostAgent:
             self.last_words()  # kept for the case that the host does not come back
             self._dialogue.close()
             self._dialogue = None
-
-    def _line(self) -> Connection:
-        if self._connection is None:
-            raise SshFailed(f"ssh to {self.host} failed: There is no connection")
-        return self._connection
 
     @property
     def is_told(self) -> bool:
@@ -165,7 +136,7 @@ class HostAgent:
         """
         self._let_go()
         self._is_let_in_by_another = False
-        if self.note is not None and self._found(talk):
+        if self.noted.note is not None and self._found(talk):
             return
         for pause_s in ANOTHER_S:
             if not self._is_let_in_by_another and self._started(talk):
@@ -247,7 +218,7 @@ class HostAgent:
             return False
         self._check_noted()
         self._letting_in = str(ready["socket"])
-        self._keep_note(str(ready["socket"]))
+        self.noted.keep_socket(str(ready["socket"]))
         self._forward(str(ready["socket"]))
         talk.step(f"waiting for the agent on {self.host}")
         grant = self.means.grant(self.job.run_id, self.job.attempt)
@@ -271,7 +242,7 @@ class HostAgent:
 
     def _check_noted(self) -> None:
         """Start nothing for a run that another follower has ended. Raises RunFailed."""
-        outcome = self.noted_outcome()
+        outcome = self.noted.read_outcome()
         if outcome is None:
             return
         raise RunFailed(
@@ -313,12 +284,12 @@ class HostAgent:
             talk.log(line)
 
         within_s = {"run": START_S, "send_artifacts": math.inf}.get(do, QUESTION_S + more.get("wait_s", 0.0))
-        dialogue = Dialogue(self._line(), settings.python, request, said, talk.stopped, within_s)
+        dialogue = Dialogue(self.connection.line, settings.python, request, said, talk.stopped, within_s)
         try:
             report = HostReport.from_json(dialogue.hear("facts", FACTS_S))
             if do == "run":
                 self._describe(report, talk)
-                self._remember(report, archive.sha256)
+                self.noted.begin(self.host, report.remote_dir, archive.sha256, report.python)
             if not report.has_code:
                 talk.step(f"copying Potato's code to {self.host}")
                 dialogue.send_line({"archive_bytes": archive.n_bytes})
@@ -336,33 +307,9 @@ class HostAgent:
             talk.log(words)
         self._described = words
 
-    def _remember(self, report: HostReport, code: str) -> None:
-        self.note = RemoteNote(self.host, self.job.attempt, report.remote_dir, code, report.python, socket="")
-
-    def _keep_note(self, socket: str) -> None:
-        """On disk before anything works over there."""
-        if self.note is not None:
-            self._write(replace(self.note, socket=socket))
-
-    def _write(self, note: RemoteNote) -> None:
-        try:
-            write_note(self.job.folder, note)
-        except OSError as failure:
-            raise ProjectUnwritable.because(failure, "The run's folder") from failure
-        self.note = note
-
     def _forward(self, remote_socket: str) -> None:
-        """Let the agent's requests come out at the server's socket, by a short path without surprises."""
-        line = self._line()
-        way_in = line.folder / "s"
-        if self._forwarded:
-            # The same one asked for again would be granted, and nothing made.
-            with contextlib.suppress(SshFailed):
-                line.cancel_forward(self._forwarded, str(way_in))
-        else:
-            way_in.symlink_to(self.means.agent_socket.absolute())
-        self._forwarded = remote_socket
-        line.forward(remote_socket, str(way_in))
+        """Let the agent's requests come out at the server's socket. Raises SshFailed."""
+        self.connection.forward(remote_socket, self.means.agent_socket)
 
     # --- the end ------------------------------------------------------------------------------------
 
@@ -387,10 +334,10 @@ class HostAgent:
 
         Else it is what its channel said, where nothing is there yet. Raises OSError.
         """
-        if self.note is not None and self.is_connected:
-            path = f"{self.remote_folder}/agent.log"
+        if self.noted.note is not None and self.is_connected:
+            path = f"{self.noted.remote_folder}/agent.log"
             try:
-                answer = self._line().run(f"tail -c {LOG_BYTES} {shlex.quote(path)}", timeout_s=LOG_S)
+                answer = self.connection.line.run(f"tail -c {LOG_BYTES} {shlex.quote(path)}", timeout_s=LOG_S)
                 if answer.out:
                     target.write_bytes(answer.out)
                     return True
@@ -405,39 +352,6 @@ class HostAgent:
         with contextlib.suppress(OSError):
             if words and not target.exists():
                 target.write_text(words, "utf-8")
-
-    @property
-    def remote_folder(self) -> str:
-        """The run's folder on the host; "" as long as there was none."""
-        return f"{self.note.remote_dir}/runs/{self.job.run_id}.{self.job.attempt}" if self.note else ""
-
-    @property
-    def keeps_folder(self) -> bool:
-        """Whether it was noted that the run's folder stays on the host."""
-        return self.note is not None and self.note.keep
-
-    @property
-    def has_lost_model(self) -> bool:
-        """Whether the run's folder was cleared up, so that no model can come from the host any more."""
-        return self.note is not None and self.note.cleared and not self.note.keep
-
-    def noted_outcome(self) -> Outcome | None:
-        """How the run ended where another follower noted it; the note is ours then, or if we had none."""
-        note = read_note(self.job.folder, self.job.attempt)
-        if note is None or note.outcome is None:
-            self.note = self.note or note
-            return None
-        self.note = note
-        return Outcome(**note.outcome)
-
-    def keep_outcome(self, outcome: Outcome, *, keep: bool) -> None:
-        """Let whoever comes after us know how the run ended, before anything of it goes; see RemoteNote."""
-        if self.note is None:
-            return
-        try:
-            self._write(replace(self.note, outcome=asdict(outcome), keep=keep))
-        except ProjectUnwritable as failure:
-            logger.warning("run %s: its end could not be noted: %s", self.job.run_id, failure)
 
     def stop_job(self, grace_s: float, talk: Talk) -> bool:
         """See that the job has been told to stop, and wait for its end; whether files of a model are there.
@@ -454,7 +368,7 @@ class HostAgent:
         """Clear up behind another run that ended while the host was away. Raises as `clear_up` does."""
         there = replace(self.settings, remote_dir=note.remote_dir)
         behind = HostAgent(Job(folder.name, note.attempt, folder), self.name, there, self.means)
-        behind._connection = self._connection
+        behind.connection = self.connection
         behind.clear_up(talk, keep=note.keep)
 
     def clear_up(self, talk: Talk, *, keep: bool) -> None:
@@ -473,5 +387,5 @@ class HostAgent:
             talk.log(f"these processes could not be ended on {self.host}: {left}", "warning")
         if cleared.get("problem"):
             talk.log(f"not everything could be removed on {self.host}: {cleared['problem']}", "warning")
-        if self.note is not None and not left and not cleared.get("goes_on"):
-            self._write(replace(self.note, cleared=True))
+        if not left and not cleared.get("goes_on"):
+            self.noted.keep_cleared()

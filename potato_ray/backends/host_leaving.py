@@ -71,26 +71,20 @@ class Leaving:
             return Outcome("stale")
 
     def _left(self, outcome: Outcome) -> Outcome:
-        noted = self._agent.noted_outcome()
+        noted = self._agent.noted.read_outcome()
         if noted is not None and outcome.status in (*_FAILURES, noted.status):
             outcome = noted
-        keep = self._settings.keep_remote or (outcome is noted and self._agent.keeps_folder)
+        keep = self._settings.keep_remote or (outcome is noted and self._agent.noted.keeps_folder)
         if _is_told_first(outcome) and not self._told(outcome, keep):
             return Outcome("stale")
-        if self._agent.has_lost_model:
+        if self._agent.noted.has_lost_model:
             outcome = self._without_model(outcome)
         elif outcome is not noted or outcome.status != "success":  # which is noted when the model was copied
             outcome, stays = self._brought_home(outcome)
             keep = keep or stays
-        self._agent.keep_outcome(outcome, keep=keep)
+        self._agent.noted.keep_outcome(outcome, keep=keep)
         self._accompanied(lambda talk: self._clear_up(outcome, keep, talk), hears_cancel=False)
         return outcome
-
-    @property
-    def _is_there(self) -> bool:
-        """Whether there may be anything of the run on the host."""
-        note = self._agent.note
-        return note is not None and not note.cleared
 
     def _without_model(self, outcome: Outcome) -> Outcome:
         if outcome.status != "success" or not outcome.artifact_uri:
@@ -113,13 +107,13 @@ class Leaving:
         if directive.stale:
             return False
         self._grace_s = directive.grace_s
-        self._agent.keep_outcome(outcome, keep=keep)
+        self._agent.noted.keep_outcome(outcome, keep=keep)
         return True
 
     def _brought_home(self, outcome: Outcome) -> tuple[Outcome, bool]:
         """The outcome with its model copied, and whether files of it stay on the host."""
         is_cancelled = outcome.status == "cancelled"
-        if not self._is_there or not (is_cancelled or outcome.status == "success"):
+        if not self._agent.noted.is_uncleared or not (is_cancelled or outcome.status == "success"):
             return outcome, False
         # A success has been told; of what was cancelled the worker may be at work.
         unheard = is_cancelled and not self._agent.is_told
@@ -166,7 +160,7 @@ class Leaving:
 
     def _where(self, outcome: Outcome) -> str:
         """Host and folder of the model; of a run whose agent could not say so, of the run."""
-        return outcome.artifact_uri or f"{self._agent.host}:{self._agent.remote_folder}"
+        return outcome.artifact_uri or f"{self._agent.host}:{self._agent.noted.remote_folder}"
 
     def _copied_at_last(self, talk: Talk) -> Copied:
         """The copy, after as many tries as it takes within reason; each goes on where the last one was."""
@@ -196,11 +190,10 @@ class Leaving:
         talk.log(f"{copied.n_files} files, {copied.n_bytes / MB:.1f} MB, were copied from {host}")
 
     def _clear_up(self, outcome: Outcome, keep: bool, talk: Talk) -> None:
-        note = self._agent.note
         # Where the run has waited for the host in vain, its end does not wait for it any longer.
         tries = 1 if outcome.error_code in ("heartbeat_lost", "ssh_failed") else TRIES
         try:
-            if note is not None and not note.cleared:
+            if self._agent.noted.is_uncleared:
                 self._tried(lambda: self._clear_there(outcome, keep, talk), tries, talk)
         except (PotatoRayError, OSError) as failure:
             talk.log(f"{self._agent.host} could not be cleared up: {failure}", "warning")

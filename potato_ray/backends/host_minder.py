@@ -82,7 +82,7 @@ class HostMinder:
         self._talk.stop()
         self._thread.join(STOPS_WITHIN_S)
         if self._thread.is_alive():
-            self._agent.break_off()
+            self._agent.connection.break_off()
             self._thread.join(STOPS_WITHIN_S)
 
     def _mind(self) -> None:
@@ -134,7 +134,7 @@ class HostMinder:
         return True
 
     def _connect_again(self) -> None:
-        why = self._agent.why_lost()
+        why = self._agent.connection.why_lost()
         self._talk.log(f"the connection to {self._agent.host} was lost and is made again. {why}", "warning")
         tries = 0
         while not self._talk.wait(PAUSES_S[min(tries, len(PAUSES_S) - 1)]):

@@ -95,7 +95,7 @@ class SshRun:
         """
         outcome = Outcome("cancelled")
         with followed_here(self._job.folder), contextlib.closing(self._agent):
-            self._agent.keep_outcome(outcome, keep=self._settings.keep_remote)
+            self._agent.noted.keep_outcome(outcome, keep=self._settings.keep_remote)
             try:
                 self._accompanied(self._logged_in, hears_cancel=False)
             except PotatoRayError as failure:
@@ -106,7 +106,7 @@ class SshRun:
     # --- the work -----------------------------------------------------------------------------------
 
     def _worked(self) -> Outcome:
-        note = self._agent.note
+        note = self._agent.noted.note
         if note is not None and note.outcome is not None:
             return Outcome(**note.outcome)  # whoever followed the run before us came as far as that
         if note is not None and note.cleared and not self._agent.is_told:
@@ -136,7 +136,7 @@ class SshRun:
 
         A host that has let us in once may not be there at this very moment.
         """
-        was_there = self._agent.note is not None
+        was_there = self._agent.noted.note is not None
         patience_s = self._settings.heartbeat_timeout_s
         ends_at: float | None = None
         progress = self._agent.progress
@@ -150,7 +150,7 @@ class SshRun:
                 raise ProjectUnwritable.because(failure, "The server's files") from failure
             except SshFailed as failure:
                 now = self._clock()
-                was_there = was_there or self._agent.has_lost_connection
+                was_there = was_there or self._agent.connection.was_lost
                 if ends_at is None or self._agent.progress > progress:
                     ends_at, progress = now + patience_s, self._agent.progress
                 if not was_there or now >= ends_at:

@@ -85,7 +85,7 @@ def test_an_agent_that_another_follower_is_letting_in_is_left_alone_and_followed
 
     host.agent = {"alive": True, "at_work": False, "socket": "/tmp/potato-1/s"}
     second = host_agent_on(host, monkeypatch)
-    second.note = RemoteNote("gpu1", 1, "/r", "c0de", "/py", "/tmp/potato-1/s") if is_noted else None
+    second.noted.note = RemoteNote("gpu1", 1, "/r", "c0de", "/py", "/tmp/potato-1/s") if is_noted else None
     second.open(Waiting())
     assert (host.agent["alive"], host.agent["at_work"]) == (True, True)
     assert (host.does("run"), host.sent) == (0 if is_noted else 1, [])

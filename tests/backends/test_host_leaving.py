@@ -104,7 +104,7 @@ def test_the_end_of_a_lost_run_is_told_before_its_host_is_asked_for_anything(sce
 
 
 def test_the_agent_s_log_comes_from_the_host_though_its_last_words_were_kept_before(scene: Scene) -> None:
-    line: Any = scene.agent._connection
+    line: Any = scene.agent.connection.line
     line.close()
     scene.agent._words = "last words"
     scene.leave(LOST)
@@ -129,8 +129,8 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 def noted(scene: Scene, outcome: Outcome, **note: Any) -> None:
     """Another follower has noted that end."""
-    assert scene.agent.note is not None
-    write_note(scene.agent.job.folder, replace(scene.agent.note, outcome=asdict(outcome), **note))
+    assert scene.agent.noted.note is not None
+    write_note(scene.agent.job.folder, replace(scene.agent.noted.note, outcome=asdict(outcome), **note))
 
 
 SUCCESS = Outcome("success", result={"macro_f1": 0.8}, artifact_uri="gpu1:/r/runs/r1.1")
@@ -175,9 +175,9 @@ def test_a_success_whose_end_cannot_be_read_again_is_brought_home_all_the_same(
 
 def test_who_never_logged_in_clears_up_what_another_follower_has_on_the_host(scene: Scene) -> None:
     scene.directive = Directive()
-    assert scene.agent.note is not None
-    write_note(scene.agent.job.folder, scene.agent.note)
-    scene.agent.note = None
+    assert scene.agent.noted.note is not None
+    write_note(scene.agent.job.folder, scene.agent.noted.note)
+    scene.agent.noted.note = None
     assert scene.leave(SUCCESS) == HOME
     assert scene.heard == ["copy", "clear_up"]
 
@@ -212,8 +212,8 @@ def test_of_two_followers_the_second_leaves_when_the_first_has_cleared_up(scene:
 def test_a_run_that_was_cleared_up_without_an_end_is_cancelled_where_that_was_asked_for(
     scene: Scene, directive: Directive, status: str
 ) -> None:
-    assert scene.agent.note is not None
-    scene.agent.note = replace(scene.agent.note, cleared=True)
+    assert scene.agent.noted.note is not None
+    scene.agent.noted.note = replace(scene.agent.noted.note, cleared=True)
     scene.directive = directive
     assert scene.run().run().status == status
 
@@ -232,7 +232,7 @@ def test_what_the_sink_raises_passes_through_and_the_login_ends(scene: Scene) ->
         raise ConnectionError("the controller is gone")
 
     sink: Any = raises
-    line: Any = scene.agent._connection
+    line: Any = scene.agent.connection.line
     scene.agent.means.agent_socket.touch()
     with pytest.raises(ConnectionError):
         SshRun(scene.agent, scene.agent.job, sink).run()
@@ -312,14 +312,14 @@ def test_a_run_whose_slurm_job_could_not_be_cancelled_is_cleared_up_again(scene:
     folder = left_run(scene, "r0")
     scene.host.cleared["goes_on"] = True
     scene.leave(replace(LOST, error_code="killed"))
-    own, others = scene.agent.note, read_note(folder)
+    own, others = scene.agent.noted.note, read_note(folder)
     assert own is not None
     assert others is not None
     assert (own.cleared, others.cleared) == (False, False)
     scene.host.cleared["goes_on"] = False
     scene.leave(replace(LOST, error_code="killed"))
-    assert scene.agent.note is not None
-    assert scene.agent.note.cleared
+    assert scene.agent.noted.note is not None
+    assert scene.agent.noted.note.cleared
 
 
 def test_runs_that_go_on_or_are_seen_to_or_are_elsewhere_are_left_alone(scene: Scene) -> None:

@@ -167,7 +167,7 @@ def test_an_agent_that_ends_each_night_is_started_again_each_time(
 def test_a_login_that_was_followed_by_trouble_is_not_taken_for_a_way_home(
     host: FakeHost, agent: HostAgent
 ) -> None:
-    line: Any = agent._connection
+    line: Any = agent.connection.line
     line.close()
     host.failing["take_up"] = DISK
     minder = HostMinder(agent, Looks(4), lambda: False, clock=itertools.count(0, 20).__next__)
@@ -180,7 +180,7 @@ def test_a_login_that_was_followed_by_trouble_is_not_taken_for_a_way_home(
 
 
 def test_why_the_host_cannot_be_reached_again_is_told_once_and_kept(host: FakeHost, agent: HostAgent) -> None:
-    line: Any = agent._connection
+    line: Any = agent.connection.line
     line.close()
     host.refuses_logins = SshFailed("ssh to gpu1 failed: Permission denied", evidence="ssh says: publickey")
     talk = Looks()
