@@ -13,7 +13,7 @@ import pytest
 import yaml
 from fault_matrix import End, cells, expected
 from gpu_machine import give_gpus
-from killing import kill
+from killing import freeze, kill, thaw
 from server_process import ServerProcess
 from whole_runs import add_items, folder_of, reader_of
 
@@ -144,10 +144,12 @@ def cell(phase: str, victim: str) -> object:
 )
 def test_a_run_ends_as_the_table_says_when_a_process_is_killed(house: House, phase: str, victim: str) -> None:
     run_id, runs, last = held(house, phase)
+    frozen = freeze(house.server, f"{phase} task") if phase in ("building", "finishing") else []
     before = {each: house.processes_of(each) for each in runs}
     if phase not in ("building", "finishing"):
         last = house.start("succeed")
     kill(house.server, victim)
+    thaw(frozen)
     (folder_of(house.config, runs[0]).path / "go").touch()
     last = last or house.start("succeed")
     assert house.server.health()["status"] == "ok"

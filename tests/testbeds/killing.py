@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
@@ -48,13 +49,22 @@ def command_of(pid: int) -> str:
         return ""
 
 
-def freeze(server: ServerProcess, part: str) -> None:
-    """Stop the process that plays a part where it is, so that it can be met in the middle of its work."""
+def freeze(server: ServerProcess, part: str) -> list[int]:
+    """Stop those that play a part, as soon as there are any: their work is met in the middle. Their pids."""
     deadline = time.monotonic() + FROZEN_WITHIN_S
     while not (found := victims(server, part)):
         assert time.monotonic() < deadline, f"no process is the {part}"
+        time.sleep(0.002)
     for pid in found:
         os.kill(pid, signal.SIGSTOP)
+    return found
+
+
+def thaw(frozen: list[int]) -> None:
+    """Let those go on that are still there. No pid is given to another process within seconds."""
+    for pid in frozen:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
 
 
 def kill(server: ServerProcess, part: str) -> list[int]:
