@@ -152,7 +152,7 @@ def rows_of(file: Path, paths: ProjectPaths, fields: Sequence[str] = ()) -> Iter
     """One row a text, as a bundle would hold it; a record without an id is named by its number, from 1.
 
     `fields` are those that the trainer reads; a line of a text file has none, and its text stands for them.
-    Blank lines of a text file are left out; the others keep their numbers.
+    Blank lines of a text file are left out, and records with an empty text; the others keep their numbers.
     """
     if str(file) == "-" or file.suffix.lower() in LINES:
         yield from _lines(file)
@@ -166,8 +166,15 @@ def rows_of(file: Path, paths: ProjectPaths, fields: Sequence[str] = ()) -> Iter
             evidence=f"Read are {FORMATS}.",
             next_step="Name a file of texts in one of these formats.",
         )
+    empty = 0
     for number, record in _records(file):
-        yield _row(number, record, paths, fields, file)
+        row = _row(number, record, paths, fields, file)
+        if row["text"].strip() or any(value.strip() for value in row.get("fields", {}).values()):
+            yield row
+        else:
+            empty += 1
+    if empty:
+        say(f"left out {empty} record{'' if empty == 1 else 's'} with an empty text")
 
 
 def _records(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -41,10 +41,13 @@ def draw_pairs(kind: str, targets: Any, sampling: str, most: int, seed: int) -> 
     """At most `most` pairs of different items, the alike and the unlike ones in turn.
 
     `targets` are label numbers, or n × labels booleans for multilabel, whose items are alike when they share
-    a label or have none both. Raises TrainerError (validation_failed) where no two items are alike.
+    a label or have none both; a label that all items have says nothing and does not count. Raises
+    TrainerError (validation_failed) where no two items are alike, or all of them.
     """
     import numpy as np
 
+    if kind == kinds.MULTILABEL:
+        targets = targets[:, ~targets.all(axis=0)]
     most = max(2, min(most, MOST_PAIRS))
     draw = np.random.RandomState(seed)
     first, second, alike = _candidates(kind, targets, most, draw)
@@ -53,6 +56,12 @@ def draw_pairs(kind: str, targets: Any, sampling: str, most: int, seed: int) -> 
             "validation_failed",
             f"No two of the {len(targets)} train items have the same answer; the model learns from such.",
             "Annotate two items or more of each label.",
+        )
+    if alike.all():
+        raise TrainerError(
+            "validation_failed",
+            f"No two of the {len(targets)} train items have unlike answers; the model learns from such, too.",
+            "Annotate items that share no label, or choose hf-text-classification or sklearn-text.",
         )
     chosen = _chosen(alike, sampling, most)
     return Pairs(first[chosen], second[chosen], alike[chosen])
@@ -104,7 +113,7 @@ def _chosen(alike: Any, sampling: str, most: int) -> Any:
     import numpy as np
 
     yes, no = np.flatnonzero(alike), np.flatnonzero(~alike)
-    if sampling == UNIQUE or not len(no):
+    if sampling == UNIQUE:
         return np.arange(len(alike))[:most]
     wanted = min(len(yes), len(no)) if sampling == UNDERSAMPLING else max(len(yes), len(no))
     wanted = min(wanted, most // 2)

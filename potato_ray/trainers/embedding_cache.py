@@ -123,7 +123,12 @@ def _check_own(folder: Path) -> None:
 
 def _make_room(folder: Path, more: int) -> None:
     """Delete files that were not used for longest until there is room for `more` bytes."""
-    files = [(path, path.stat()) for path in folder.glob("*.sqlite")]
+    files = []
+    for path in folder.glob("*.sqlite"):
+        try:
+            files.append((path, path.stat()))
+        except FileNotFoundError:
+            pass  # another run has deleted it
     total = sum(status.st_size for _, status in files) + more
     for path, status in sorted(files, key=lambda each: each[1].st_mtime):
         if total <= MOST_BYTES:

@@ -68,9 +68,9 @@ class Tuned:
     score: float | None
 
 
-def usual_epochs(n_train: int, batch_size: int) -> int:
-    """As many as USUAL_STEPS take, within bounds."""
-    per_epoch = max(1, math.ceil(n_train / batch_size))
+def usual_epochs(n_train: int, per_step: int) -> int:
+    """As many as USUAL_STEPS of `per_step` items take, within bounds."""
+    per_epoch = max(1, math.ceil(n_train / per_step))
     return max(FEWEST_EPOCHS, min(MOST_EPOCHS, math.ceil(USUAL_STEPS / per_epoch)))
 
 
@@ -94,6 +94,7 @@ def fine_tune(
         began = time.monotonic()
         try:
             done = learner.train()
+            _check_finite(classifier.model, learner.state.global_step, plan)
         except BaseException as end:
             _keep(folder, learner, reporter, stopped=not isinstance(end, Exception))
             raise
@@ -286,6 +287,14 @@ def _early_end(patience: Patience, plan: Plan, reporter: Reporter) -> Any:
                 )
 
     return EarlyEnd()
+
+
+def _check_finite(model: Any, step: int, plan: Plan) -> None:
+    """The loss is looked at before each step: the last one may have spoilt the weights."""
+    import torch
+
+    if not all(bool(torch.isfinite(each).all()) for each in model.parameters() if each.requires_grad):
+        raise _diverged(math.nan, step, plan)
 
 
 def _diverged(loss: float, step: int, plan: Plan) -> TrainerError:

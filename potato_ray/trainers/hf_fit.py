@@ -79,7 +79,7 @@ class HfFit:
         loaded = load_base(self.source.folder, self.objective, quantize)
         model = loaded.model
         tokenizer = load_tokenizer(self.source.folder, model)
-        most = most_tokens(tokenizer, model.config)
+        max_length = self._max_length(tokenizer, model.config)
         if self.lora is not None:
             checkpointing = bool(self.params["gradient_checkpointing"])
             model = self.lora.onto(model, loaded.new_layers, checkpointing)
@@ -91,18 +91,33 @@ class HfFit:
             tokenizer=tokenizer,
             objective=self.objective,
             paired=self.rows.paired,
-            max_length=min(self.params["max_length"] or usual_length(tokenizer, self.rows.texts, most), most),
+            max_length=max_length,
             batch_size=int(self.params["batch_size"]),
             half=precision(str(self.params["precision"]), self.context.device),
         )
 
+    def _max_length(self, tokenizer: Any, config: Any) -> int:
+        most = most_tokens(tokenizer, config)
+        asked = self.params["max_length"]
+        if asked is None:
+            return usual_length(tokenizer, self.rows.texts, most)
+        if most is not None and asked > most:
+            self.reporter.log(
+                f"max_length is {asked}, and {self.source.name} takes {most} tokens at most: longer texts "
+                "are cut there.",
+                "warning",
+            )
+            return most
+        return int(asked)
+
     def _plan(self, n_train: int) -> fine_tuning.Plan:
         params, batch_size = self.params, int(self.params["batch_size"])
-        cards = _cards(self.context.device)
+        accumulation, cards = int(params["gradient_accumulation"]), _cards(self.context.device)
+        per_step = batch_size * accumulation * cards
         return fine_tuning.Plan(
-            epochs=int(params["epochs"] or fine_tuning.usual_epochs(n_train, batch_size * cards)),
+            epochs=int(params["epochs"] or fine_tuning.usual_epochs(n_train, per_step)),
             batch_size=batch_size,
-            gradient_accumulation=int(params["gradient_accumulation"]),
+            gradient_accumulation=accumulation,
             learning_rate=float(params["learning_rate"] or (LORA_RATE if self.lora else FULL_RATE)),
             warmup=float(params["warmup"]),
             weight_decay=float(params["weight_decay"]),
@@ -117,7 +132,7 @@ class HfFit:
     def _tell(self, classifier: TextClassifier, train: TokenItems, plan: fine_tuning.Plan) -> None:
         needed = memory_estimate.estimate(
             classifier.model,
-            batch=plan.batch_size,
+            batch=min(plan.batch_size, len(train)),
             length=max(train.lengths),
             half=bool(plan.half),
             checkpointing=plan.checkpointing,

@@ -42,7 +42,7 @@ class HfTextClassification(Trainer):
             "int",
             None,
             f"How often each train item is seen, at most. Left out: {fine_tuning.FEWEST_EPOCHS} to "
-            f"{fine_tuning.MOST_EPOCHS}, about {fine_tuning.USUAL_STEPS} batches in all.",
+            f"{fine_tuning.MOST_EPOCHS}, about {fine_tuning.USUAL_STEPS} steps in all.",
             minimum=1,
             maximum=1000,
             optional=True,

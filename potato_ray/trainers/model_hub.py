@@ -114,7 +114,8 @@ def _reason(failure: Exception, name: str, revision: str, cache: Path) -> tuple[
     """(why a model was not fetched, what to do)."""
     kinds = {kind.__name__ for cause in _causes(failure) for kind in type(cause).__mro__}
     if "OfflineModeIsEnabled" in kinds:
-        return "HF_HUB_OFFLINE (or TRANSFORMERS_OFFLINE) forbids fetching it", _elsewhere(name)
+        unset = "Unset that where the machine that trains has a network. "
+        return "HF_HUB_OFFLINE (or TRANSFORMERS_OFFLINE) forbids fetching it", unset + _elsewhere(name)
     if "GatedRepoError" in kinds:
         return (
             "the Hub gives it only to those who have accepted its conditions",
@@ -148,8 +149,8 @@ def _is_of_disk(failure: BaseException) -> bool:
 def _elsewhere(name: str) -> str:
     return (
         f"Where there is a network, run `HF_HOME=/shared/models hf download {name}`, with a folder that this "
-        "machine sees too, and set POTATO_MODEL_CACHE to that folder; or give model_name the whole path of "
-        "the model's folder."
+        "machine sees too, and set POTATO_MODEL_CACHE to that folder where the server is started; or give "
+        "model_name the whole path of the model's folder."
     )
 
 

@@ -80,5 +80,8 @@ class Invalid:
 def _parsed(text: str) -> Any:
     from rdkit import Chem
 
-    molecule = Chem.MolFromSmiles(text) if text else None
+    reading = Chem.SmilesParserParams()
+    reading.strictCXSMILES = False  # a name may stand between bars
+    # RDKit takes no half of a surrogate pair.
+    molecule = Chem.MolFromSmiles(text.encode("utf-8", "replace").decode("utf-8"), reading) if text else None
     return molecule if molecule is not None and molecule.GetNumAtoms() else None

@@ -35,8 +35,12 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
 
 def nearest(name: str, known: Sequence[str]) -> str:
-    """The name in `known` that is spelt most alike, else the only one that begins with `name`, else ""."""
-    close = difflib.get_close_matches(name, known, n=1)
+    """The name in `known` that is spelt most alike, else the only one that begins with `name`, else "".
+
+    Small and capital letters are alike.
+    """
+    folded = {each.lower(): each for each in known}
+    close = [folded[each] for each in difflib.get_close_matches(name.lower(), folded, n=1)]
     begun = [each for each in known if name and each.startswith(name)]
     return (close or (begun if len(begun) == 1 else [""]))[0]
 
@@ -125,7 +129,9 @@ def _check_dotted_path(param: Param, value: Any) -> str:
     if isinstance(value, str) and value in param.choices:
         return ""
     if not isinstance(value, str) or not _DOTTED_PATH.fullmatch(value):
-        return _not(param, value)
+        short = f"{', '.join(param.choices)} or " if param.choices else ""
+        hint = suggestion(value, param.choices) if isinstance(value, str) else ""
+        return f"must be {short}{TYPES_IN_WORDS[param.type]}, not {_shown(value)}.{hint}"
     package, _, rest = value.partition(".")
     if not rest:
         return _check_short_name(param, value)
@@ -164,7 +170,7 @@ TYPES_IN_WORDS = {
     "names": "a name or a list of names",
     "mapping": "a mapping",
     "bool_or_mapping": "true, false or a mapping",
-    "dotted_path": "a dotted path such as sklearn.svm.LinearSVC",
+    "dotted_path": "the dotted path of a class, package.module.Name",
 }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Iterable, Iterator, Mapping
@@ -11,6 +10,7 @@ from typing import Any, Iterable, Iterator, Mapping
 from potato_ray.trainers import (
     calibration,
     kinds,
+    library_warnings,
     model_files,
     molecule_features,
     molecules,
@@ -48,7 +48,6 @@ from potato_ray.trainers.value_range import value_range
 ITEM, SCAFFOLD = "item", "scaffold"
 
 _RDKIT = Requirement("rdkit", "rdkit")
-MAX_WARNINGS = 10
 
 
 class InvalidMolecules(UserWarning):
@@ -177,7 +176,7 @@ class RdkitProperty(Trainer):
     def fit(self, context: FitContext) -> dict[str, float]:
         """Fit, calibrate and save; see `Trainer.fit`. Nothing is chosen on val."""
         self._reporter = context.reporter
-        with _library_warnings(context):
+        with library_warnings.told_once(context.reporter):
             return self._fit(context)
 
     def predict(self, rows: Iterable[Row]) -> Iterator[Prediction]:
@@ -310,14 +309,3 @@ def _check_rdkit(card: Mapping[str, Any]) -> None:
             model_files.ModelVersionWarning,
             stacklevel=3,
         )
-
-
-@contextmanager
-def _library_warnings(context: FitContext) -> Iterator[None]:
-    """Say each warning of the libraries once in the run's log."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        yield
-    messages = list(dict.fromkeys(f"{w.category.__name__}: {w.message}" for w in caught))
-    for message in messages[:MAX_WARNINGS]:
-        context.reporter.log(message, level="warning")

@@ -12,6 +12,7 @@ from typing import Any, Iterable, Iterator, Mapping
 from potato_ray.trainers import (
     contrast_pairs,
     kinds,
+    library_warnings,
     memory_estimate,
     model_files,
     sentence_body,
@@ -233,7 +234,8 @@ def _fit(context: FitContext, source: Source, rows: TrainRows) -> tuple[FewShotM
     features = model.embed(texts)
     setfit_training.check_finite(features, plan)
     context.reporter.status("fitting", "fitting the logistic regression")
-    model.fit_head(lambda: _classifier(context.params["head"], context.seed), features, rows.targets)
+    with library_warnings.told_once(context.reporter):
+        model.fit_head(lambda: _classifier(context.params["head"], context.seed), features, rows.targets)
     _save(context, model, source, plan, {"n_train": len(texts), "n_pairs": len(pairs)})
     return model, {
         "n_train": float(len(texts)),
@@ -270,7 +272,18 @@ def _untrained(context: FitContext, source: Source, rows: TrainRows) -> FewShotM
         body = sentence_body.load(
             source.folder, context.device, bool(params["normalize"]), params["max_length"]
         )
+    _tell_length(context, source, body.model_body.max_seq_length)
     return FewShotModel(context.scheme.kind, rows.labels, body, int(params["batch_size"]))
+
+
+def _tell_length(context: FitContext, source: Source, length: int | None) -> None:
+    asked = context.params["max_length"]
+    if asked is not None and length is not None and length < asked:
+        context.reporter.log(
+            f"max_length is {asked}, and {source.name} takes {length} tokens at most: longer texts are cut "
+            "there.",
+            "warning",
+        )
 
 
 def _classifier(head: Mapping[str, Any], seed: int) -> Any:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-import warnings
-from contextlib import contextmanager
 from datetime import datetime, timezone
 from itertools import islice
 from pathlib import Path
 from typing import Any, Callable, Iterable, Iterator, Mapping
 
-from potato_ray.trainers import calibration, estimators, heads, kinds, model_files, sentence_embeddings
+from potato_ray.trainers import (
+    calibration,
+    estimators,
+    heads,
+    kinds,
+    library_warnings,
+    model_files,
+    sentence_embeddings,
+)
 from potato_ray.trainers.base import (
     MIN_INSTANCES,
     FitContext,
@@ -30,7 +36,6 @@ from potato_ray.trainers.value_range import value_range
 
 BATCH_ROWS = 8192
 """The letter groups of a word are counted once in each batch."""
-MAX_WARNINGS = 10
 
 
 class SklearnText(Trainer):
@@ -105,7 +110,7 @@ class SklearnText(Trainer):
 
     def fit(self, context: FitContext) -> dict[str, float]:
         """Fit, calibrate and save; see `Trainer.fit`. Nothing is chosen on val."""
-        with _library_warnings(context):
+        with library_warnings.told_once(context.reporter):
             return self._fit(context)
 
     def predict(self, rows: Iterable[Row]) -> Iterator[Prediction]:
@@ -287,14 +292,3 @@ def _fit_error(name: str, failure: Exception) -> TrainerError:
         f"{name} could not be fitted: {failure}",
         "Choose another classifier or other classifier_kwargs.",
     )
-
-
-@contextmanager
-def _library_warnings(context: FitContext) -> Iterator[None]:
-    """Say each warning of the libraries once in the run's log."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        yield
-    messages = list(dict.fromkeys(f"{w.category.__name__}: {w.message}" for w in caught))
-    for message in messages[:MAX_WARNINGS]:
-        context.reporter.log(message, level="warning")

@@ -1,7 +1,8 @@
 """Temperature scaling on val (Guo et al. 2017): one number by which a network's outputs are divided.
 
-It changes no answer, only how sure each is. It is judged on val rows that it was not fitted on, and kept when
-it lowers their log loss by more than twice the standard error of the difference, as in calibration.py.
+It changes no answer, only how sure each is; what is divided for grades stands in text_objective.py. It is
+judged on val rows that it was not fitted on, and kept when it lowers their log loss by more than twice the
+standard error of the difference, as in calibration.py.
 """
 
 from __future__ import annotations

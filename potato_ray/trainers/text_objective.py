@@ -90,15 +90,23 @@ class Objective:
         return functional.binary_cross_entropy_with_logits(outputs.float(), targets, weight=each)
 
     def probabilities(self, outputs: Any, temperature: float = 1.0) -> Any:
-        """Of the labels, n × labels, by n × outputs; not for continuous."""
+        """Of the labels, n × labels, by n × outputs; not for continuous.
+
+        A temperature divides the outputs; of grades, the logarithms of their probabilities. So no label
+        overtakes another one.
+        """
         import numpy as np
 
-        scaled = np.asarray(outputs, dtype=float) / temperature
+        outputs = np.asarray(outputs, dtype=float)
         if self.kind == kinds.NOMINAL:
-            powers = np.exp(scaled - scaled.max(axis=1, keepdims=True))
-            return powers / powers.sum(axis=1, keepdims=True)
-        columns = 0.5 * (1.0 + np.tanh(0.5 * scaled))
-        return heads.label_probabilities(self.kind, columns, len(self.labels))
+            return _softmax(outputs / temperature)
+        is_ordinal = self.kind == kinds.ORDINAL
+        columns = 0.5 * (1.0 + np.tanh(0.5 * (outputs if is_ordinal else outputs / temperature)))
+        found = heads.label_probabilities(self.kind, columns, len(self.labels))
+        if not is_ordinal or temperature == 1.0:
+            return found
+        # Dividing the steps' own outputs would move middle grades to the ends.
+        return _softmax(np.log(np.clip(found, heads.TINY, None)) / temperature)
 
     def log_losses(self, outputs: Any, coded: Any, temperature: float = 1.0) -> Any:
         """The log loss of each of n items, by the labels' probabilities."""
@@ -156,3 +164,10 @@ class Objective:
             float(body["scale"]),
             (float(low), float(high)),
         )
+
+
+def _softmax(scores: Any) -> Any:
+    import numpy as np
+
+    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return powers / powers.sum(axis=1, keepdims=True)

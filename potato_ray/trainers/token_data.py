@@ -12,7 +12,8 @@ PERCENTILE = 99.0
 """Of the train texts' lengths: where max_length is not set, the longest hundredth is cut."""
 MULTIPLE = 8
 """Lengths are rounded up to it, which tensor cores like."""
-LONGEST = 8192
+USUALLY_LONGEST = 8192
+"""Where max_length is not set, however long texts and model are."""
 
 _FROM_TWO = (
     "roberta",
@@ -66,23 +67,24 @@ def encode(tokenizer: Any, texts: Sequence[Text], max_length: int) -> list[Token
     return [{name: coded[name][n] for name in names} for n in range(len(texts))]
 
 
-def usual_length(tokenizer: Any, texts: Sequence[Text], most: int) -> int:
+def usual_length(tokenizer: Any, texts: Sequence[Text], most: int | None) -> int:
     """What max_length is when nobody sets it: PERCENTILE of these texts' lengths, at most `most`."""
     import numpy as np
 
+    most = min(most or USUALLY_LONGEST, USUALLY_LONGEST)
     lengths = [len(item["input_ids"]) for item in encode(tokenizer, texts, most)]
     wanted = int(np.ceil(np.percentile(lengths, PERCENTILE) / MULTIPLE) * MULTIPLE)
     return max(MULTIPLE, min(wanted, most))
 
 
-def most_tokens(tokenizer: Any, config: Any) -> int:
-    """How many tokens the model takes at most."""
-    limits = [LONGEST, getattr(tokenizer, "model_max_length", None)]
+def most_tokens(tokenizer: Any, config: Any) -> int | None:
+    """How many tokens the model takes at most; None where it names no limit."""
+    limits = [getattr(tokenizer, "model_max_length", None)]
     limits += [getattr(config, name, None) for name in ("max_position_embeddings", "n_positions")]
     # RoBERTa and its kin count two positions for themselves; tokenizers without a limit say 10**30.
     offset = 2 if getattr(config, "model_type", "") in _FROM_TWO else 0
     known = [int(limit) for limit in limits if isinstance(limit, int) and 0 < limit < 10**9]
-    return min(known) - offset if len(known) > 1 else LONGEST
+    return min(known) - offset if known else None
 
 
 def by_length(lengths: Sequence[int], batch_size: int) -> Iterator[list[int]]:

@@ -32,6 +32,16 @@ def test_blank_lines_are_left_out_and_counted(
     assert capsys.readouterr().err == f"left out {said}\n"
 
 
+def test_records_with_an_empty_text_are_left_out_and_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "new.csv"
+    file.write_text('id,text,smiles\na,good,\nb,," "\nc,,CCO\nd,,\n', "utf-8")
+    assert [row["instance_id"] for row in rows_of(file, paths(tmp_path))] == ["a"]
+    assert "left out 3 records with an empty text" in capsys.readouterr().err
+    assert [row["instance_id"] for row in rows_of(file, paths(tmp_path), ["smiles"])] == ["a", "c"]
+
+
 def test_nothing_is_said_where_no_line_is_blank(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "new.txt"
     file.write_text("good\nbad", "utf-8")

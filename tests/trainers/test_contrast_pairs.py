@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from potato_ray.trainers.base import TrainerError
-from potato_ray.trainers.contrast_pairs import FEW_TEXTS, MOST_PAIRS, Pairs, draw_pairs
+from potato_ray.trainers.contrast_pairs import FEW_TEXTS, MOST_PAIRS, SAMPLING, Pairs, draw_pairs
 
 FEW = np.array([0] * 8 + [1] * 4)
 """Their pairs: 28 and 6 alike, 32 unlike."""
@@ -62,8 +62,19 @@ def test_answers_that_are_all_different_are_refused_with_advice() -> None:
     assert "two items or more of each label" in refusal.value.next_step
 
 
-def test_answers_that_are_all_alike_give_pairs_of_one_kind() -> None:
-    assert counts(draw_pairs("multilabel", np.ones((4, 1), dtype=bool), "oversampling", 100, seed=0)) == (
-        6,
-        0,
-    )
+@pytest.mark.parametrize("sampling", SAMPLING)
+def test_a_label_that_all_items_have_makes_none_of_them_alike(sampling: str) -> None:
+    sets = np.array([[1, number % 2, number % 2 == 0] for number in range(8)], dtype=bool)
+    pairs = draw_pairs("multilabel", sets, sampling, 100, seed=0)
+    assert set(zip(pairs.first % 2 == pairs.second % 2, pairs.alike, strict=True)) == {
+        (True, True),
+        (False, False),
+    }
+
+
+@pytest.mark.parametrize("sets", [[[1]] * 4, [[1, 1, 0], [0, 1, 1], [1, 0, 1]]])
+def test_answers_that_are_all_alike_are_refused_with_advice(sets: list[list[int]]) -> None:
+    with pytest.raises(TrainerError, match="train items have unlike answers") as refusal:
+        draw_pairs("multilabel", np.array(sets, dtype=bool), "oversampling", 100, seed=0)
+    assert refusal.value.code == "validation_failed"
+    assert "share no label" in refusal.value.next_step

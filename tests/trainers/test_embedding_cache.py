@@ -153,6 +153,17 @@ def test_files_that_were_not_used_for_longest_make_room(
     assert set(folder.iterdir()) == {file_of(used), file_of(cache)}
 
 
+def test_a_file_that_another_run_deletes_meanwhile_is_passed_over(
+    cache: EmbeddingCache, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache.keep({"one": ONE})
+    gone = folder / "gone.sqlite"
+    monkeypatch.setattr(Path, "glob", lambda self, _: iter([gone, *self.iterdir()]))
+    cache.keep({"two": ONE})
+    assert cache.trouble == ""
+    assert set(EmbeddingCache(folder, "model@1").known(["one", "two"])) == {"one", "two"}
+
+
 def test_runs_at_the_same_time_lose_nothing(folder: Path) -> None:
     def run(name: int) -> None:
         cache = EmbeddingCache(folder, "model")

@@ -451,3 +451,32 @@ def test_a_handful_of_texts_gets_many_epochs_and_many_texts_few() -> None:
     assert fine_tuning.usual_epochs(16, 16) == 40
     assert fine_tuning.usual_epochs(500, 16) == 8
     assert fine_tuning.usual_epochs(100_000, 16) == 4
+
+
+@pytest.mark.parametrize(("batch_size", "gradient_accumulation"), [(16, 1), (4, 4), (1, 16)])
+def test_smaller_batches_with_accumulation_take_as_many_steps(
+    tune: Tune, batch_size: int, gradient_accumulation: int
+) -> None:
+    sizes = {"batch_size": batch_size, "gradient_accumulation": gradient_accumulation}
+    with pytest.raises(Told):
+        tune("nominal", labelled(30), recorder=(said := StoppingRecorder(1)), epochs=None, **sizes)
+    assert "40 epochs at most, 80 steps" in said.said
+
+
+def test_a_length_that_the_model_does_not_take_is_cut_with_a_warning(tune: Tune) -> None:
+    with pytest.raises(Told):
+        tune("nominal", labelled(30), recorder=(said := StoppingRecorder(1)), max_length=1000)
+    [warning] = said.warnings
+    assert "max_length is 1000" in warning
+    assert "takes 128 tokens at most" in warning
+
+
+def test_weights_that_the_last_step_spoils_are_no_model(tune: Tune, monkeypatch: pytest.MonkeyPatch) -> None:
+    def train(self: Any) -> None:
+        next(iter(self.model.parameters())).data.fill_(float("nan"))
+
+    monkeypatch.setattr(transformers.Trainer, "train", train)
+    with pytest.raises(TrainerError, match="The loss became nan") as failure:
+        tune("nominal", labelled(30))
+    assert failure.value.code == "fit_failed"
+    assert "Lower learning_rate" in failure.value.next_step

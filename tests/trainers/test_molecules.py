@@ -33,8 +33,9 @@ def test_texts_that_are_no_molecules_are_told_apart_without_a_word(capfd):
     assert capfd.readouterr() == ("", "")
 
 
-def test_what_stands_behind_a_blank_is_the_molecule_s_name():
-    [named] = molecules.read(["CCO ethanol"]).found
+@pytest.mark.parametrize("text", ["CCO ethanol", "CCO |ethanol|", "CCO |$a;b;c$|"])
+def test_what_stands_behind_a_blank_is_the_molecule_s_name(text):
+    [named] = molecules.read([text]).found
     assert molecules.canonical(named) == "CCO"
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -48,12 +50,25 @@ def test_numbers_come_back_in_the_scheme_s_own_unit_and_within_its_bounds() -> N
     assert NUMBERS.targets(np.array([50.0, 60.0])).tolist() == [0.0, 1.0]
 
 
-def test_a_temperature_changes_no_answer() -> None:
-    outputs = np.array([[0.3, 1.0, -2.0]])
-    [(cold, sure)] = NOMINAL.answers(outputs, 0.5)
-    [(warm, unsure)] = NOMINAL.answers(outputs, 5.0)
-    assert cold["label"] == warm["label"]
-    assert sure > unsure
+@pytest.mark.parametrize("objective", [NOMINAL, ORDINAL, SETS])
+def test_a_temperature_changes_no_answer(objective: Objective) -> None:
+    outputs = np.random.default_rng(0).normal(scale=2.0, size=(200, objective.n_outputs))
+    cold, plain, warm = (list(objective.answers(outputs, value)) for value in (0.5, 1.0, 5.0))
+    for (one, _), (two, _), (three, _) in zip(cold, plain, warm, strict=True):
+        assert without_probabilities(one) == without_probabilities(two) == without_probabilities(three)
+    assert sum(float(sure or 0) for _, sure in cold) > sum(float(unsure or 0) for _, unsure in warm)
+
+
+def test_middle_grades_stay_when_the_steps_are_less_sure() -> None:
+    outputs = np.array([[1.5, -1.5]])
+    for value in (1.0, 3.0, 20.0):
+        [(payload, _)] = ORDINAL.answers(outputs, value)
+        assert payload["label"] == "2"
+        assert sum(payload["probabilities"].values()) == pytest.approx(1.0)
+
+
+def without_probabilities(payload: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in payload.items() if name != "probabilities"}
 
 
 def test_rare_labels_weigh_more_when_they_are_to_be_balanced() -> None:

@@ -87,8 +87,19 @@ def test_an_unknown_parameter_is_named_with_those_that_there_are() -> None:
             "Ridgee",
             "Ridgee is not known by its short name; write its full dotted path. Did you mean Ridge?",
         ),
-        ("model", "sklearn.svm._classes.LinearSVC", "must be a dotted path"),
-        ("model", "__import__('os')", "must be a dotted path"),
+        (
+            "model",
+            "sklearn.svm._classes.LinearSVC",
+            "or the dotted path of a class, package.module.Name, not",
+        ),
+        ("model", "__import__('os')", "or the dotted path of a class, package.module.Name, not"),
+        (
+            "model",
+            "Ridge-",
+            "must be Ridge or the dotted path of a class, package.module.Name, not",
+        ),
+        ("model", "Ridge-", "Did you mean Ridge?"),
+        ("KINDS", ["a"], "Did you mean kinds?"),
     ],
 )
 def test_a_wrong_value_is_refused_with_what_to_write(name: str, value: Any, words: str) -> None:
