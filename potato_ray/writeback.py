@@ -261,7 +261,7 @@ def _weak(settings: WritebackSettings, run: Run) -> tuple[str, ...]:
     held = (
         "its predictions are stored and not shown"
         if settings.gate == "block"
-        else "that alone holds none of them back (model_training.writeback.gate is warn; block would)"
+        else "that alone holds no prediction back (model_training.writeback.gate is warn; block would)"
     )
     why = _shortcoming(run)
     return (f"{why[0].upper()}{why[1:]}; {held}.",)

@@ -169,7 +169,8 @@ def rows_of(file: Path, paths: ProjectPaths, fields: Sequence[str] = ()) -> Iter
     empty = 0
     for number, record in _records(file):
         row = _row(number, record, paths, fields, file)
-        if row["text"].strip() or any(value.strip() for value in row.get("fields", {}).values()):
+        parts = [*row.get("texts", [row["text"]]), *row.get("fields", {}).values()]
+        if any(part.strip() for part in parts):
             yield row
         else:
             empty += 1
@@ -220,14 +221,15 @@ def _row(
     number: int, record: dict[str, Any], paths: ProjectPaths, fields: Sequence[str], file: Path
 ) -> dict[str, Any]:
     carried = {name: clean(readable(record.get(name))) for name in fields}
-    value = record.get(paths.text_key, record.get("text", "" if any(carried.values()) else None))
-    if value is None:
+    key = paths.text_key if paths.text_key in record else "text"
+    if key not in record and not any(carried.values()):
         raise ProjectUnreadable(
             f"Record {number} of {file.name} has no text.",
             code=UNREADABLE,
             evidence=f"It has the fields {', '.join(map(str, record)) or 'none'}.",
             next_step=f"Give each record a field '{fields[0] if fields else paths.text_key}'.",
         )
+    value = record.get(key)
     row: dict[str, Any] = {"instance_id": str(record.get(paths.id_key, record.get("id", number)))}
     if carried:
         row["fields"] = carried

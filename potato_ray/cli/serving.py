@@ -106,8 +106,8 @@ class Serving:
             self.session.describe(agent_socket=str(self.agents.path))
         self.session.describe(url=url_of(self.listener), listens_on=self.listener.getsockname()[0])
         self._announce()
-        self.life.start()
         ending = self._ending()
+        self.life.start()
         try:
             code = ending.wait()
         finally:

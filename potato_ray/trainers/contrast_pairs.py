@@ -55,7 +55,7 @@ def draw_pairs(kind: str, targets: Any, sampling: str, most: int, seed: int) -> 
         raise TrainerError(
             "validation_failed",
             f"No two of the {len(targets)} train items have the same answer; the model learns from such.",
-            "Annotate two items or more of each label.",
+            "Annotate two items or more of each label. One that all items have does not count.",
         )
     if alike.all():
         raise TrainerError(

@@ -222,7 +222,10 @@ def _classes_in(module: Any) -> list[str]:
 
 
 def _suggestion(name: str, known: Sequence[str]) -> str:
-    close = difflib.get_close_matches(name.rpartition(".")[2], known, n=3)
+    last = name.rpartition(".")[2]
+    close = difflib.get_close_matches(last, known, n=3) or [
+        each for each in known if each.lower() == last.lower()
+    ]
     return f"Did you mean {' or '.join(close)}?" if close else _ESTIMATOR_ADVICE
 
 

@@ -294,14 +294,14 @@ def _check_finite(model: Any, step: int, plan: Plan) -> None:
     import torch
 
     if not all(bool(torch.isfinite(each).all()) for each in model.parameters() if each.requires_grad):
-        raise _diverged(math.nan, step, plan)
+        raise _diverged(math.nan, step, plan, "Weights of the model")
 
 
-def _diverged(loss: float, step: int, plan: Plan) -> TrainerError:
+def _diverged(loss: float, step: int, plan: Plan, what: str = "The loss") -> TrainerError:
     how = ", and set precision to fp32" if plan.half == "fp16" else ""
     return TrainerError(
         "fit_failed",
-        f"The loss became {loss} at step {step}, with a learning rate of {plan.learning_rate:g}.",
+        f"{what} became {loss} at step {step}, with a learning rate of {plan.learning_rate:g}.",
         f"Lower learning_rate, to {plan.learning_rate / 10:g} for a start{how}.",
     )
 

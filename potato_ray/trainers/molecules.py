@@ -80,8 +80,9 @@ class Invalid:
 def _parsed(text: str) -> Any:
     from rdkit import Chem
 
-    reading = Chem.SmilesParserParams()
-    reading.strictCXSMILES = False  # a name may stand between bars
-    # RDKit takes no half of a surrogate pair.
-    molecule = Chem.MolFromSmiles(text.encode("utf-8", "replace").decode("utf-8"), reading) if text else None
+    text = text.encode("utf-8", "replace").decode("utf-8")  # RDKit takes no half of a surrogate pair
+    molecule = Chem.MolFromSmiles(text) if text else None
+    if molecule is None and " |" in text:
+        # What stands between bars is read as a part of the molecule; it may be a name all the same.
+        molecule = Chem.MolFromSmiles(text.partition(" ")[0])
     return molecule if molecule is not None and molecule.GetNumAtoms() else None

@@ -24,7 +24,7 @@ def problem_with(param: Param, value: Any) -> str:
     The members of a mapping are not looked at.
     """
     if value is None:
-        return "" if param.optional else f"must be {TYPES_IN_WORDS[param.type]}, not null."
+        return "" if param.optional else f"must be {_wanted(param)}, not null."
     return _CHECKS[param.type](param, value)
 
 
@@ -37,11 +37,12 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 def nearest(name: str, known: Sequence[str]) -> str:
     """The name in `known` that is spelt most alike, else the only one that begins with `name`, else "".
 
-    Small and capital letters are alike.
+    Where nothing is alike as it is written, small and capital letters are the same.
     """
-    folded = {each.lower(): each for each in known}
-    close = [folded[each] for each in difflib.get_close_matches(name.lower(), folded, n=1)]
-    begun = [each for each in known if name and each.startswith(name)]
+    folded = {each.lower(): each for each in reversed(known)}
+    close = difflib.get_close_matches(name, known, n=1)
+    close = close or [folded[each] for each in difflib.get_close_matches(name.lower(), folded, n=1)]
+    begun = [each for each in known if name and each.lower().startswith(name.lower())]
     return (close or (begun if len(begun) == 1 else [""]))[0]
 
 
@@ -129,9 +130,8 @@ def _check_dotted_path(param: Param, value: Any) -> str:
     if isinstance(value, str) and value in param.choices:
         return ""
     if not isinstance(value, str) or not _DOTTED_PATH.fullmatch(value):
-        short = f"{', '.join(param.choices)} or " if param.choices else ""
         hint = suggestion(value, param.choices) if isinstance(value, str) else ""
-        return f"must be {short}{TYPES_IN_WORDS[param.type]}, not {_shown(value)}.{hint}"
+        return f"{_not(param, value)}{hint}"
     package, _, rest = value.partition(".")
     if not rest:
         return _check_short_name(param, value)
@@ -175,7 +175,13 @@ TYPES_IN_WORDS = {
 
 
 def _not(param: Param, value: Any) -> str:
-    return f"must be {TYPES_IN_WORDS[param.type]}, not {_shown(value)}."
+    return f"must be {_wanted(param)}, not {_shown(value)}."
+
+
+def _wanted(param: Param) -> str:
+    words = TYPES_IN_WORDS[param.type]
+    has_short_names = param.type == "dotted_path" and param.choices
+    return f"{', '.join(param.choices)} or {words}" if has_short_names else words
 
 
 def _shown(value: Any) -> str:

@@ -101,12 +101,13 @@ class Objective:
         if self.kind == kinds.NOMINAL:
             return _softmax(outputs / temperature)
         is_ordinal = self.kind == kinds.ORDINAL
-        columns = 0.5 * (1.0 + np.tanh(0.5 * (outputs if is_ordinal else outputs / temperature)))
+        # Not by tanh, which says 0 of -40 already.
+        columns = np.exp(-np.logaddexp(0.0, -(outputs if is_ordinal else outputs / temperature)))
         found = heads.label_probabilities(self.kind, columns, len(self.labels))
         if not is_ordinal or temperature == 1.0:
             return found
         # Dividing the steps' own outputs would move middle grades to the ends.
-        return _softmax(np.log(np.clip(found, heads.TINY, None)) / temperature)
+        return _softmax(np.log(np.clip(found, np.finfo(float).tiny, None)) / temperature)
 
     def log_losses(self, outputs: Any, coded: Any, temperature: float = 1.0) -> Any:
         """The log loss of each of n items, by the labels' probabilities."""

@@ -79,12 +79,12 @@ def usual_length(tokenizer: Any, texts: Sequence[Text], most: int | None) -> int
 
 def most_tokens(tokenizer: Any, config: Any) -> int | None:
     """How many tokens the model takes at most; None where it names no limit."""
-    limits = [getattr(tokenizer, "model_max_length", None)]
-    limits += [getattr(config, name, None) for name in ("max_position_embeddings", "n_positions")]
     # RoBERTa and its kin count two positions for themselves; tokenizers without a limit say 10**30.
     offset = 2 if getattr(config, "model_type", "") in _FROM_TWO else 0
-    known = [int(limit) for limit in limits if isinstance(limit, int) and 0 < limit < 10**9]
-    return min(known) - offset if known else None
+    positions = [getattr(config, name, None) for name in ("max_position_embeddings", "n_positions")]
+    limits: list[Any] = [each - offset for each in positions if isinstance(each, int)]
+    limits += [getattr(tokenizer, "model_max_length", None)]
+    return min((each for each in limits if isinstance(each, int) and 0 < each < 10**9), default=None)
 
 
 def by_length(lengths: Sequence[int], batch_size: int) -> Iterator[list[int]]:

@@ -141,11 +141,12 @@ def host_agent_on(host: FakeHost, monkeypatch: Any, **keys: Any) -> HostAgent:
     from potato_ray.backends import host_agent
 
     monkeypatch.setattr(host_agent, "Dialogue", FakeDialogue)
-    monkeypatch.setattr(host_agent, "Connection", host)
     archive = SimpleNamespace(sha256="c0de", n_bytes=0, path=None)
     monkeypatch.setattr(host_agent, "host_archive", lambda _: archive)
     folder = host.folder / "runs" / "r1"
     folder.mkdir(parents=True, exist_ok=True)
-    means = Means(lambda run_id, attempt: Grant("token", "lease"), host.folder / "agents.sock", host.folder)
+    login: Any = host.open
+    grant = Grant("token", "lease")
+    means = Means(lambda run_id, attempt: grant, host.folder / "agents.sock", host.folder, login=login)
     settings = SshSettings(destination=Destination("gpu1"), **keys)
     return HostAgent(Job("r1", 1, folder), "gpu", settings, means)

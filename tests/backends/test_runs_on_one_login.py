@@ -181,9 +181,8 @@ def test_who_follows_after_a_follower_that_died_uses_the_login_that_stands(
 
 
 def test_a_run_logs_in_as_its_means_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    host = FakeHost(tmp_path)
-    agent = host_agent_on(host, monkeypatch)
-    monkeypatch.delattr("potato_ray.backends.host_agent.Connection")
-    agent.means = replace(agent.means, login=host.open)  # type: ignore[arg-type]
-    agent.open(Talk())
-    assert host.logins == 1
+    alone, shared = FakeHost(tmp_path), FakeHost(tmp_path)
+    agent = host_agent_on(alone, monkeypatch)
+    means = replace(agent.means, login=shared.open)  # type: ignore[arg-type]
+    HostAgent(agent.job, agent.name, agent.settings, means).open(Talk())
+    assert (alone.logins, shared.logins) == (0, 1)

@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "testbeds"))
 
 from ssh_place import SshSite, ssh_site
 
-from potato_ray.backends import host_agent
+from potato_ray.backends import host_connection
 from potato_ray.backends.base import Directive
 from potato_ray.ssh import Connection
 
@@ -45,7 +45,7 @@ def one(site: SshSite) -> float:
             return made
 
     job = site.make_job("succeed")
-    with mock.patch.object(host_agent, "Connection", Watched):
+    with mock.patch.object(host_connection, "Connection", Watched):
         outcome = site.backend(keep_remote=True).execute(job, goes_on)
     processes = site.job(job.run_id).read_processes()
     if outcome.status != "success" or processes is None:

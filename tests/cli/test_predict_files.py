@@ -42,6 +42,15 @@ def test_records_with_an_empty_text_are_left_out_and_counted(
     assert [row["instance_id"] for row in rows_of(file, paths(tmp_path), ["smiles"])] == ["a", "c"]
 
 
+def test_a_missing_text_is_an_empty_one_and_a_list_is_empty_with_its_parts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "new.jsonl"
+    file.write_text('{"text": null}\n{"text": ["", " "]}\n{"text": ["", "a"]}\n', "utf-8")
+    assert [row["instance_id"] for row in rows_of(file, paths(tmp_path))] == ["3"]
+    assert "left out 2 records" in capsys.readouterr().err
+
+
 def test_nothing_is_said_where_no_line_is_blank(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "new.txt"
     file.write_text("good\nbad", "utf-8")

@@ -148,8 +148,10 @@ def test_a_run_ends_as_the_table_says_when_a_process_is_killed(house: House, pha
     before = {each: house.processes_of(each) for each in runs}
     if phase not in ("building", "finishing"):
         last = house.start("succeed")
-    kill(house.server, victim)
-    thaw(frozen)
+    try:
+        kill(house.server, victim)
+    finally:
+        thaw(frozen)
     (folder_of(house.config, runs[0]).path / "go").touch()
     last = last or house.start("succeed")
     assert house.server.health()["status"] == "ok"

@@ -52,12 +52,17 @@ def command_of(pid: int) -> str:
 def freeze(server: ServerProcess, part: str) -> list[int]:
     """Stop those that play a part, as soon as there are any: their work is met in the middle. Their pids."""
     deadline = time.monotonic() + FROZEN_WITHIN_S
-    while not (found := victims(server, part)):
+    while True:
+        found = victims(server, part)
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGSTOP)
+        still = victims(server, part)
+        if found and still == found:
+            return found
+        thaw(found)  # its work was over meanwhile
         assert time.monotonic() < deadline, f"no process is the {part}"
         time.sleep(0.002)
-    for pid in found:
-        os.kill(pid, signal.SIGSTOP)
-    return found
 
 
 def thaw(frozen: list[int]) -> None:

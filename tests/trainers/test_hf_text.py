@@ -476,7 +476,7 @@ def test_weights_that_the_last_step_spoils_are_no_model(tune: Tune, monkeypatch:
         next(iter(self.model.parameters())).data.fill_(float("nan"))
 
     monkeypatch.setattr(transformers.Trainer, "train", train)
-    with pytest.raises(TrainerError, match="The loss became nan") as failure:
+    with pytest.raises(TrainerError, match="Weights of the model became nan") as failure:
         tune("nominal", labelled(30))
     assert failure.value.code == "fit_failed"
     assert "Lower learning_rate" in failure.value.next_step

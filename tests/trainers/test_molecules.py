@@ -39,6 +39,11 @@ def test_what_stands_behind_a_blank_is_the_molecule_s_name(text):
     assert molecules.canonical(named) == "CCO"
 
 
+def test_a_torn_extension_changes_nothing_of_the_molecule_before_it():
+    whole, torn = molecules.read(["C[C@H](O)N", "C[C@H](O)N |w:1.0,H:0.1|"]).found
+    assert molecules.canonical(torn) == molecules.canonical(whole)
+
+
 def test_a_molecule_is_the_same_however_it_is_written():
     assert len({molecules.canonical(each) for each in molecules.read(["OCC", "C(C)O", "[CH3]CO"]).found}) == 1
 

@@ -181,9 +181,8 @@ def test_longer_texts_are_cut_as_max_length_says_also_after_loading(models: Path
 
 def test_what_the_libraries_warn_of_stands_in_the_log(models: Path, tmp_path: Path) -> None:
     asked = fit(tmp_path, models / "sentences", max_length=1000, head={"max_iter": 1})
-    too_long, too_few = asked.recorder.warnings
-    assert "max_length is 1000" in too_long
-    assert "ConvergenceWarning" in too_few
+    assert any("max_length is 1000" in each for each in asked.recorder.warnings)
+    assert any("ConvergenceWarning" in each for each in asked.recorder.warnings)
 
 
 def test_nothing_is_asked_of_the_network_and_nothing_written_beside_the_artifacts(

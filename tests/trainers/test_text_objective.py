@@ -67,6 +67,19 @@ def test_middle_grades_stay_when_the_steps_are_less_sure() -> None:
         assert sum(payload["probabilities"].values()) == pytest.approx(1.0)
 
 
+def test_two_grades_are_scaled_as_two_labels_are() -> None:
+    outputs = np.array([[-40.0], [-20.0], [0.3], [20.0]])
+    two = Objective(kinds.ORDINAL, ("low", "high"))
+    for value in (0.5, 5.0, 20.0):
+        assert two.probabilities(outputs, value)[:, 1] == pytest.approx(
+            1 / (1 + np.exp(-outputs[:, 0] / value))
+        )
+
+
+def test_a_grade_without_any_probability_stays_without_when_scaled() -> None:
+    assert ORDINAL.probabilities(np.array([[-2.0, 1.0]]), 5.0)[0, 1] == pytest.approx(0.0, abs=1e-9)
+
+
 def without_probabilities(payload: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in payload.items() if name != "probabilities"}
 

@@ -24,7 +24,10 @@ class Words:
     [
         (512, {"max_position_embeddings": 512}, 512),
         (NO_LIMIT, {"max_position_embeddings": 32_768}, 32_768),
-        (512, {"max_position_embeddings": 514, "model_type": "roberta"}, 510),
+        (512, {"max_position_embeddings": 514, "model_type": "roberta"}, 512),
+        (NO_LIMIT, {"max_position_embeddings": 514, "model_type": "roberta"}, 512),
+        (128, {"max_position_embeddings": 514, "model_type": "roberta"}, 128),
+        (NO_LIMIT, {"max_position_embeddings": -1}, None),
         (NO_LIMIT, {}, None),
     ],
 )

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from potato_ray.trainers import registry
 from potato_ray.trainers.base import Param
+from potato_ray.trainers.param_values import nearest
 from potato_ray.trainers.params import as_schema, check_params, complete, members_of
 from potato_ray.trainers.sklearn_text import SklearnText
 
@@ -104,6 +105,22 @@ def test_an_unknown_parameter_is_named_with_those_that_there_are() -> None:
 )
 def test_a_wrong_value_is_refused_with_what_to_write(name: str, value: Any, words: str) -> None:
     assert words in message(name, value)
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "near"),
+    [
+        ("svn", ["SVM", "svm"], "svm"),
+        ("C", ["c", "C"], "C"),
+        ("c", ["C", "class_weight"], "C"),
+        ("HF", ["setfit", "hf-text-classification"], "hf-text-classification"),
+        ("", ["a"], ""),
+    ],
+)
+def test_the_nearest_name_is_one_written_alike_and_else_one_in_other_letters(
+    name: str, known: list[str], near: str
+) -> None:
+    assert nearest(name, known) == near
 
 
 @pytest.mark.parametrize(

@@ -151,7 +151,7 @@ def test_the_gate_that_warns_publishes_and_says_so(succeed, shown):
     report = succeed(prediction("a"), headline=BAD)[1]
     assert report.warnings == (
         "The model does not beat the majority baseline on held-out items;"
-        " that alone holds none of them back (model_training.writeback.gate is warn; block would).",
+        " that alone holds no prediction back (model_training.writeback.gate is warn; block would).",
     )
     assert shown("a") == POSITIVE
 
@@ -160,7 +160,7 @@ def test_the_gate_that_warns_says_nothing_untrue_where_nothing_is_published(succ
     report = succeed(prediction("a", confidence=0.3), headline=BAD)[1]
     assert report.summary == "No predictions were published: 1 below min_confidence 0.6"
     assert report.warnings[0].endswith(
-        "that alone holds none of them back (model_training.writeback.gate is warn; block would)."
+        "that alone holds no prediction back (model_training.writeback.gate is warn; block would)."
     )
     assert [group for group, _ in grouped(iter(report.warnings))] == ["Write-back"]
     assert shown("a") == {}
@@ -210,7 +210,7 @@ def test_the_gate_that_warns_says_that_a_published_model_has_no_score(succeed):
     assert report.warnings == (
         "The model has no held-out score with an interval, so nothing says whether it beats the majority"
         " baseline;"
-        " that alone holds none of them back (model_training.writeback.gate is warn; block would).",
+        " that alone holds no prediction back (model_training.writeback.gate is warn; block would).",
     )
 
 
