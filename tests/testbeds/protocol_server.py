@@ -135,7 +135,7 @@ class ProtocolServer:
         with self._lock:
             self._orders.clear()
 
-    def wait_for(self, true: Callable[[], Any], within_s: float = 10.0) -> None:
+    def wait_for(self, true: Callable[[], Any], within_s: float = 30.0) -> None:
         """Wait until something is true; fails at the deadline."""
         deadline = time.monotonic() + within_s
         while not true():
