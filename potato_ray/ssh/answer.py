@@ -65,4 +65,5 @@ def _unfinished(channel: Channel, deadline: Deadline) -> Answer:
     code = channel.wait(max(deadline.left_s, _END_S))
     if code == SSH_ITSELF:
         raise channel.why_ended()
+    channel.pipes.errors.wait_for_end(_END_S)  # its words have a way of their own, and come later at times
     return Answer(code, bytes(channel.pipes.buffer), channel.err_tail)
