@@ -24,8 +24,9 @@ from potato_ray.errors import Conflict, ProjectUnwritable
 SERVING = "potato-ray start"
 """The purpose of a holder that is a server."""
 
-GLANCE_S = 0.1
-"""Far longer than a look at who holds a project keeps it; whoever wants it waits that long."""
+GLANCE_S = 1.0
+"""Whoever wants a project waits that long: far longer than a look at who holds it keeps it, or the start of
+a program by a process that has just been killed, which has the lock until exec closes it."""
 
 
 def private_folder(path: Path) -> Path:
@@ -142,7 +143,7 @@ def _taken_at_last(state_dir: Path) -> contextlib.ExitStack:
         except BlockingIOError:
             if time.monotonic() >= deadline:
                 raise
-        time.sleep(GLANCE_S / 20)
+        time.sleep(GLANCE_S / 100)
 
 
 def _taken(

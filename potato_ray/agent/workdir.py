@@ -12,12 +12,17 @@ import errno
 import fcntl
 import os
 import secrets
+import time
 from pathlib import Path
 
 from potato_ray.agent.errors import AgentMisconfigured
 from potato_ray.agent.held_job import remove
 from potato_ray.agent.protocol import LEASE_BYTES
 from potato_ray.job.folder import read_json, write_json
+
+TAKE_S = 2.0
+"""For the last of an agent that has just ended: what it was starting has its lock until exec closes it."""
+_LOOK_EVERY_S = 0.05
 
 
 class Workdir:
@@ -79,7 +84,7 @@ class Workdir:
     def _take(self) -> int:
         descriptor = os.open(str(self.path / "agent.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock(descriptor)
         except BlockingIOError:
             pid = os.read(descriptor, 32).decode("ascii", "replace").strip() or "unknown"
             os.close(descriptor)
@@ -92,6 +97,18 @@ class Workdir:
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode("ascii"), 0)
         return descriptor
+
+
+def _lock(descriptor: int) -> None:
+    """Raises BlockingIOError where another process keeps it for TAKE_S, OSError."""
+    ends_at = time.monotonic() + TAKE_S
+    while True:
+        try:
+            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= ends_at:
+                raise
+        time.sleep(_LOOK_EVERY_S)
 
 
 def _in_use(path: Path, pid: str) -> AgentMisconfigured:

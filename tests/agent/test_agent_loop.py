@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from agent_at_work import AgentAtWork, offer
@@ -230,6 +231,23 @@ def test_two_agents_never_work_in_one_folder(tmp_path: Path) -> None:
     assert refused.value.code == "workdir_in_use"
     first.release()
     Workdir(tmp_path / "work").release()
+
+
+def test_the_workdir_of_an_agent_that_was_killed_is_had_once_its_last_child_has_let_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = Workdir(tmp_path / "work")
+    looks: list[float] = []
+
+    def sleep(wait_s: float) -> None:
+        looks.append(wait_s)
+        if len(looks) == 3:
+            first.release()
+
+    time = SimpleNamespace(monotonic=lambda: 0.0, sleep=sleep)
+    monkeypatch.setattr("potato_ray.agent.workdir.time", time)
+    Workdir(tmp_path / "work").release()
+    assert len(looks) == 3
 
 
 def test_the_workdir_is_for_its_owner_alone(tmp_path: Path) -> None:
