@@ -15,7 +15,8 @@ from potato_ray.trainers.base import TrainerError
 
 OVERSAMPLING, UNDERSAMPLING, UNIQUE = "oversampling", "undersampling", "unique"
 SAMPLING = (OVERSAMPLING, UNDERSAMPLING, UNIQUE)
-"""As many alike as unlike ones, the scarcer used again; as many, the others left out; as they come."""
+"""As many alike as unlike ones, the scarcer used again; as many, the others left out; as they come, of
+either kind one at least."""
 
 MOST_PAIRS = 50_000
 """Held at once; a longer training goes through them again."""
@@ -114,7 +115,11 @@ def _chosen(alike: Any, sampling: str, most: int) -> Any:
 
     yes, no = np.flatnonzero(alike), np.flatnonzero(~alike)
     if sampling == UNIQUE:
-        return np.arange(len(alike))[:most]
+        taken = np.arange(len(alike))[:most]
+        # Where nearly all pairs are alike, or unlike, the first of the others takes the last one's place.
+        for kind in (yes, no):
+            taken[-1] = max(taken[-1], kind[0])
+        return taken
     wanted = min(len(yes), len(no)) if sampling == UNDERSAMPLING else max(len(yes), len(no))
     wanted = min(wanted, most // 2)
     return np.stack([np.resize(yes, wanted), np.resize(no, wanted)], axis=1).ravel()

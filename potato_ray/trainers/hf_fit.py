@@ -17,7 +17,7 @@ from potato_ray.trainers.pretrained import Source
 from potato_ray.trainers.quiet import quiet
 from potato_ray.trainers.temperature import Temperature, choose
 from potato_ray.trainers.text_objective import Objective
-from potato_ray.trainers.token_data import TokenItems, encode, most_tokens, usual_length
+from potato_ray.trainers.token_data import TokenItems, cut_notice, encode, most_tokens, usual_length
 from potato_ray.trainers.train_rows import TrainRows, texts_of
 from potato_ray.trainers.value_range import value_range
 
@@ -102,11 +102,7 @@ class HfFit:
         if asked is None:
             return usual_length(tokenizer, self.rows.texts, most)
         if most is not None and asked > most:
-            self.reporter.log(
-                f"max_length is {asked}, and {self.source.name} takes {most} tokens at most: longer texts "
-                "are cut there.",
-                "warning",
-            )
+            self.reporter.log(cut_notice(self.source.name, asked, most), "warning")
             return most
         return int(asked)
 
@@ -151,14 +147,18 @@ class HfFit:
         """(texts, coded targets) of the val rows whose labels the train rows have."""
         import numpy as np
 
-        texts, coded = [], []
-        for row in self.context.rows("val"):
-            target = row.get("targets", {}).get(self.context.scheme.name)
-            code = None if target is None else _coded(self.objective, target)
-            if code is not None:
-                texts.append(texts_of(row, self.rows.paired))
-                coded.append(code)
-        return texts, np.asarray(coded)
+        name = self.context.scheme.name
+        rows = [row for row in self.context.rows("val") if row.get("targets", {}).get(name) is not None]
+        codes = [_coded(self.objective, row["targets"][name]) for row in rows]
+        known = [number for number, code in enumerate(codes) if code is not None]
+        if len(known) < len(rows):
+            self.reporter.log(
+                f"{len(rows) - len(known)} of {len(rows)} val items have an answer that no train item has: "
+                "epoch and temperature are chosen by the others.",
+                "warning",
+            )
+        texts = [texts_of(rows[number], self.rows.paired) for number in known]
+        return texts, np.asarray([codes[number] for number in known])
 
     def _val(self, classifier: TextClassifier, texts: Texts, coded: Any) -> TokenItems | None:
         if len(texts) < epoch_choice.MIN_ROWS:

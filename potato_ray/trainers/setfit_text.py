@@ -34,6 +34,7 @@ from potato_ray.trainers.installing import missing_dependency
 from potato_ray.trainers.pretrained import Source, locate
 from potato_ray.trainers.setfit_model import FewShotModel
 from potato_ray.trainers.text_objective import BALANCED, NONE
+from potato_ray.trainers.token_data import cut_notice
 from potato_ray.trainers.train_rows import TrainRows, read_train_rows, texts_of
 
 DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
@@ -279,11 +280,7 @@ def _untrained(context: FitContext, source: Source, rows: TrainRows) -> FewShotM
 def _tell_length(context: FitContext, source: Source, length: int | None) -> None:
     asked = context.params["max_length"]
     if asked is not None and length is not None and length < asked:
-        context.reporter.log(
-            f"max_length is {asked}, and {source.name} takes {length} tokens at most: longer texts are cut "
-            "there.",
-            "warning",
-        )
+        context.reporter.log(cut_notice(source.name, asked, length), "warning")
 
 
 def _classifier(head: Mapping[str, Any], seed: int) -> Any:

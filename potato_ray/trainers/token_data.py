@@ -87,6 +87,11 @@ def most_tokens(tokenizer: Any, config: Any) -> int | None:
     return min((each for each in limits if isinstance(each, int) and 0 < each < 10**9), default=None)
 
 
+def cut_notice(model: str, asked: int, most: int) -> str:
+    """What is said where max_length is more than the model takes."""
+    return f"max_length is {asked}, and {model} takes {most} tokens at most: longer texts are cut there."
+
+
 def by_length(lengths: Sequence[int], batch_size: int) -> Iterator[list[int]]:
     """The numbers of the items of each batch, items of like length together, the longest first.
 

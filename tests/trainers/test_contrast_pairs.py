@@ -44,6 +44,14 @@ def test_unique_keeps_the_shares_that_pairs_have() -> None:
     assert (alike, alike + unlike) == (pytest.approx(1000, abs=150), 7000)
 
 
+@pytest.mark.parametrize(
+    "alone", [np.arange(300) == 7, np.append(np.arange(3000), 0)], ids=["unlike", "alike"]
+)
+def test_unique_takes_one_pair_of_either_kind_however_rare_that_is(alone: Any) -> None:
+    pairs = draw_pairs("nominal", alone.astype(int), "unique", 8, seed=0)
+    assert (len(pairs), min(counts(pairs))) == (8, 1)
+
+
 def test_sets_are_alike_that_share_a_label_or_are_empty_both() -> None:
     sets = np.array([[1, 1, 0], [0, 1, 1], [0, 0, 1], [0, 0, 0], [0, 0, 0]], dtype=bool)
     pairs = draw_pairs("multilabel", sets, "unique", 100, seed=0)

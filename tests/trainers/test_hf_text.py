@@ -435,6 +435,14 @@ def test_few_val_items_choose_no_epoch(tune: Tune) -> None:
     assert "9 val items; 10 are needed" in fitted.recorder.said
 
 
+def test_val_items_whose_answer_no_train_item_has_choose_nothing_and_are_told_of(tune: Tune) -> None:
+    val = rows_of(["neither here nor there", *opinions(12, seed=1)[0]], ["mixed", *opinions(12, seed=1)[1]])
+    fitted = tune("nominal", labelled(40), val, epochs=1)
+    assert fitted.metrics["n_val_chosen_on"] == 12
+    [warning] = fitted.recorder.warnings
+    assert warning.startswith("1 of 13 val items have an answer that no train item has")
+
+
 def test_curves_progress_and_a_time_to_go_are_told(tune: Tune) -> None:
     recorder = tune("nominal", labelled(40), labelled(20, seed=1)).recorder
     assert len(recorder.curves["train_loss"]) > 5
