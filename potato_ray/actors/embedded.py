@@ -87,8 +87,8 @@ class EmbeddedRay:
         set_switches()
         os.environ["RAY_AUTH_TOKEN_PATH"] = str(token)
         started: Future[str] = Future()
-        arguments = (folder, list(backends), started)
-        self._stopping.clear()
+        self._stopping = threading.Event()
+        arguments = (folder, list(backends), started, self._stopping)
         self._keeper = threading.Thread(target=self._keep, args=arguments, name="ray", daemon=True)
         self._keeper.start()
         self.address = started.result(timeout=START_TIMEOUT_S)
@@ -105,8 +105,12 @@ class EmbeddedRay:
             return False
         return True
 
-    def _keep(self, folder: Path, backends: list[str], started: Future[str]) -> None:
+    def _keep(
+        self, folder: Path, backends: list[str], started: Future[str], stopping: threading.Event
+    ) -> None:
         """The thread that Ray lives in."""
+        if stopping.is_set():
+            return
         try:
             with _home_of_its_own(folder), _working_in(self.state_dir):
                 context = self._init(folder, backends)
@@ -114,7 +118,7 @@ class EmbeddedRay:
             started.set_exception(error)
         else:
             started.set_result(str(context.address_info["gcs_address"]))
-        self._stopping.wait()
+        stopping.wait()
         # Ray is not there when its import has failed.
         ray = sys.modules.get("ray")
         if ray is not None:
@@ -149,8 +153,10 @@ class EmbeddedRay:
         self._servers = ()
         self._stopping.set()
         if self._keeper is not None:
-            # Should Ray not end in time, its processes end with this one.
-            self._keeper.join(START_TIMEOUT_S)
+            # Should Ray not end in time, its processes end with this one. A thread whose start was
+            # interrupted cannot be waited for; it finds that it is to stop before it does anything.
+            with contextlib.suppress(RuntimeError):
+                self._keeper.join(START_TIMEOUT_S)
             self._keeper = None
         if self._folder is not None:
             ray_processes.end_session(self._folder)

@@ -172,7 +172,6 @@ def _arguments(plan: Plan, n_train: int, has_val: bool, folder: Path) -> dict[st
         "metric_for_best_model": "worth" if has_val else None,
         "greater_is_better": True,
         "seed": plan.seed,
-        "data_seed": plan.seed,
         "bf16": plan.half == "bf16",
         "fp16": plan.half == "fp16",
         "use_cpu": plan.device == "cpu",

@@ -35,6 +35,38 @@ TRUSTED = frozenset(
         "lightgbm.sklearn.LGBMClassifier",
         "lightgbm.sklearn.LGBMRegressor",
         "scipy.sparse._csr.csr_matrix",
+        "sklearn._loss._loss.CyAbsoluteError",
+        "sklearn._loss._loss.CyExponentialLoss",
+        "sklearn._loss._loss.CyHalfBinomialLoss",
+        "sklearn._loss._loss.CyHalfGammaLoss",
+        "sklearn._loss._loss.CyHalfMultinomialLoss",
+        "sklearn._loss._loss.CyHalfPoissonLoss",
+        "sklearn._loss._loss.CyHalfSquaredError",
+        "sklearn._loss._loss.CyHuberLoss",
+        "sklearn._loss._loss.CyPinballLoss",
+        "sklearn._loss.link.HalfLogitLink",
+        "sklearn._loss.link.IdentityLink",
+        "sklearn._loss.link.Interval",
+        "sklearn._loss.link.LogLink",
+        "sklearn._loss.link.LogitLink",
+        "sklearn._loss.link.MultinomialLogit",
+        "sklearn._loss.loss.AbsoluteError",
+        "sklearn._loss.loss.ExponentialLoss",
+        "sklearn._loss.loss.HalfBinomialLoss",
+        "sklearn._loss.loss.HalfGammaLoss",
+        "sklearn._loss.loss.HalfMultinomialLoss",
+        "sklearn._loss.loss.HalfPoissonLoss",
+        "sklearn._loss.loss.HalfSquaredError",
+        "sklearn._loss.loss.HuberLoss",
+        "sklearn._loss.loss.PinballLoss",
+        "sklearn.ensemble._gb_losses.BinomialDeviance",
+        "sklearn.ensemble._gb_losses.ExponentialLoss",
+        "sklearn.ensemble._gb_losses.HuberLossFunction",
+        "sklearn.ensemble._gb_losses.LeastAbsoluteError",
+        "sklearn.ensemble._gb_losses.LeastSquaresError",
+        "sklearn.ensemble._gb_losses.MultinomialDeviance",
+        "sklearn.ensemble._gb_losses.QuantileLossFunction",
+        "sklearn.ensemble._hist_gradient_boosting.binning._BinMapper",
         "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
         "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
         "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
@@ -44,7 +76,7 @@ TRUSTED = frozenset(
         "xgboost.sklearn.XGBRegressor",
     }
 )
-"""Types beyond skops' own list that a model file may hold.
+"""Types beyond skops' own list that a model file may hold; losses and bins are on it in newer versions alone.
 
 soundness.py checks the trees and sparse matrices, whose indices compiled code would follow anywhere.
 """

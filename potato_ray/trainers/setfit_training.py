@@ -6,6 +6,7 @@ pairs is ours (contrast_pairs.py), and its model card, which looks for the data 
 
 from __future__ import annotations
 
+import inspect
 import logging
 import math
 import os
@@ -159,8 +160,25 @@ def _trainer(model: Any, pairs: Pairs, plan: Plan, folder: Path, watch: Any) -> 
         inner.remove_callback(callback)
     inner.args.logging_nan_inf_filter = False
     inner.args.dataloader_pin_memory = plan.device.startswith("cuda")
+    _take_counts(inner)
     inner.args._n_gpu = min(inner.args.n_gpu, 1)  # one GPU is what a run has asked for
     return trainer
+
+
+def _take_counts(inner: Any) -> None:
+    """Let a sentence-transformers before 3.3 be called by transformers 4.46, which are Python 3.8's newest.
+
+    That transformers hands each loss a count of items, which is for batches in parts; ours are whole.
+    """
+    compute = inner.compute_loss
+    if "num_items_in_batch" not in inspect.signature(compute).parameters:
+
+        def compute_loss(
+            model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
+        ) -> Any:
+            return compute(model, inputs, return_outputs)
+
+        inner.compute_loss = compute_loss
 
 
 def _trainer_class(pairs: Pairs) -> Any:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any, Iterator
 
+_ENSEMBLES = ("sklearn.ensemble._forest", "sklearn.ensemble._gb")
+
 
 def unsound_parts(model: Any) -> list[str]:
     """What is wrong with the trees and sparse matrices inside `model`, in words; empty: nothing."""
@@ -43,6 +45,8 @@ def _problem_with(part: Any) -> str:
         return _problem_with_matrix(part)
     if type(part).__name__ == "Tree" and type(part).__module__ == "sklearn.tree._tree":
         return _problem_with_tree(part)
+    if type(part).__module__ in _ENSEMBLES and hasattr(part, "estimators_"):
+        return _problem_with_members(part)
     if hasattr(part, "tree_") and hasattr(part, "n_features_in_"):
         return _problem_with_inputs(part)
     if hasattr(part, "_predictors") and hasattr(part, "n_features_in_"):
@@ -75,6 +79,24 @@ def _problem_with_tree(tree: Any) -> str:
 def _problem_with_inputs(estimator: Any) -> str:
     if estimator.tree_.n_features != estimator.n_features_in_:
         return "a decision tree expects another number of features than its estimator"
+    return ""
+
+
+def _problem_with_members(ensemble: Any) -> str:
+    """Of forests and gradient boosting, which give each of their trees the same rows without a look."""
+    import numpy as np
+
+    members = np.asarray(ensemble.estimators_, dtype=object)
+    if any(each.n_features_in_ != ensemble.n_features_in_ for each in members.flat):
+        return "a tree of an ensemble expects another number of features than the ensemble"
+    if not hasattr(ensemble, "_raw_predict_init"):
+        return ""
+    if not isinstance(ensemble.init_, str) and type(ensemble.init_).__module__ != "sklearn.dummy":
+        return "a boosted ensemble begins with a model that is not checked"
+    # The trees add to this table, one column for each of a round.
+    start = ensemble._raw_predict_init(np.zeros((1, ensemble.n_features_in_), dtype=np.float32))
+    if start.shape != (1, members.shape[1]):
+        return "a boosted ensemble has more or fewer trees in a round than it has room for"
     return ""
 
 

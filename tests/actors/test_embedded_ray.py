@@ -175,3 +175,25 @@ def test_a_stop_in_the_middle_of_a_start_leaves_nothing(state_dir: Path) -> None
         signal.signal(signal.SIGALRM, before)
     assert not (state_dir / "ray.json").exists()
     assert "ray" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_a_stop_before_the_thread_of_ray_runs_leaves_nothing_for_it_to_do(
+    state_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = EmbeddedRay(state_dir, "a-test")
+    late: list[threading.Thread] = []
+
+    def interrupted(thread: threading.Thread) -> None:
+        late.append(thread)
+        raise InterruptedError
+
+    with monkeypatch.context() as patched:
+        patched.setattr("potato_ray.actors.embedded.threading.Thread.start", interrupted)
+        with pytest.raises(InterruptedError):
+            cluster.start([])
+        cluster.stop()
+    [thread] = late
+    thread.start()
+    thread.join(5.0)
+    assert not thread.is_alive()
+    assert [path.name for path in state_dir.iterdir()] == ["ray.token"]

@@ -208,6 +208,9 @@ def test_the_end_of_a_run_is_heard_also_when_the_next_one_begins_at_once(site) -
 
     made.write(end_and_begin)
     expect(page.locator("#said")).to_have_text("sklearn-text on sentiment has failed.")
+    expect(page.locator(".run-card")).to_contain_text(
+        re.compile("topic.*fitting LogisticRegression", re.DOTALL)
+    )
     page.clock.run_for(6_000)
     expect(page.locator("#said")).to_have_text("sklearn-text on topic: fitting LogisticRegression")
 

@@ -184,7 +184,7 @@ def test_an_agent_that_was_killed_before_it_noted_its_job_finds_it_again(person:
     [job_id] = person.jobs()
     agent = person.agent(path=str(wrapper.parent))
     person.is_trained()
-    assert person.slurm_job().id == job_id
+    person.server.wait_for(lambda: person.slurm_job().id == job_id, SOON_S)
     assert person.jobs() == [job_id]
     person.go()
     person.succeeds(agent)

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import skops.io
+from sklearn.ensemble import GradientBoostingClassifier
 from trainer_samples import Fitted, opinions, rows_of
 
 from potato_ray.trainers import model_files
@@ -126,6 +128,36 @@ def test_a_tree_that_points_outside_itself_is_refused(train: Train) -> None:
     skops.io.dump(model, fitted.artifacts / "model.skops")
     with pytest.raises(TrainerError, match="a decision tree points outside itself"):
         load_trainer(fitted.artifacts)
+
+
+@pytest.mark.parametrize("classifier", ["RandomForestClassifier", "GradientBoostingClassifier"])
+def test_a_tree_that_reads_more_features_than_its_ensemble_has_is_refused(
+    train: Train, classifier: str
+) -> None:
+    fitted = train("nominal", rows_of(*opinions(40)), classifier=classifier)
+    model = model_files.load_model(fitted.artifacts)
+    [ensemble] = model["estimators"]
+    np.ravel(ensemble.estimators_)[2].n_features_in_ += 1
+    assert unsound_parts(ensemble)[0].startswith("a tree of an ensemble expects another number of features")
+
+
+def boosted(n_labels: int, **kwargs: Any) -> GradientBoostingClassifier:
+    rows = np.random.RandomState(0).rand(60, 4)
+    return GradientBoostingClassifier(n_estimators=3, **kwargs).fit(rows, np.arange(60) % n_labels)
+
+
+@pytest.mark.parametrize("init", [None, "zero"])
+def test_a_boosted_round_of_more_trees_than_there_is_room_for_is_refused(init: str | None) -> None:
+    sound = boosted(3, init=init)
+    assert unsound_parts(sound) == []
+    sound.estimators_ = np.hstack([sound.estimators_] * 2)
+    assert unsound_parts(sound)[0].startswith("a boosted ensemble has more or fewer trees in a round")
+
+
+def test_a_boosted_ensemble_that_begins_with_a_model_of_another_kind_is_refused() -> None:
+    model = boosted(3)
+    model.init_ = boosted(3)
+    assert "begins with a model that is not checked" in " ".join(unsound_parts(model))
 
 
 def test_a_torn_sparse_matrix_is_refused(train: Train) -> None:
