@@ -1,15 +1,11 @@
-"""agent.pyz as a server gives it out, under a Python 3.8 with scikit-learn and skops and nothing of ours."""
+"""agent.pyz as a server gives it out, under a Python 3.8 with what two trainers need, and nothing of ours."""
 
 from __future__ import annotations
 
-import fcntl
-import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +14,10 @@ import httpx
 import pytest
 from agent_process import AgentProcess
 from agent_study import Study
-from parts import missing, need_python38
+from kept_folder import kept_folder, pip_install, run_or_miss
+from molecule_items import give_molecules
+from parts import need_python38
+from server_process import API
 from test_agent_runs import BACKENDS, succeeded
 from whole_runs import projects
 
@@ -26,8 +25,7 @@ from potato_ray.agent.loop import WAITING
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(600)]
 
-PACKAGES = ("scikit-learn==1.3.2", "skops==0.9.0")
-INSTALL_S = 400.0
+PACKAGES = ("scikit-learn==1.3.2", "skops==0.9.0", "rdkit==2024.3.5")
 MOST_START_S = 0.3
 MOST_IDLE_MIB = 30.0
 LEAST_STARTS = 3
@@ -49,35 +47,20 @@ def python38() -> Path:
     """The interpreter of an environment that is made once and kept between the runs of the tests."""
     base = need_python38()
     version = subprocess.run([base, "--version"], capture_output=True, text=True, timeout=20, check=True)
-    key = re.sub(r"[^a-z0-9.]+", "-", " ".join([version.stdout.strip(), *PACKAGES]).lower())
-    kept = Path(tempfile.gettempdir()) / f"potato-ray-tests-{os.getuid()}"
-    kept.mkdir(mode=0o700, exist_ok=True)
-    if kept.lstat().st_uid != os.getuid():
-        missing(f"{kept} belongs to somebody else")
-    folder = kept / key
-    with (kept / f"{key}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / "installed").exists():
-            _install(base, folder)
-    return folder / "bin" / "python"
 
+    def fill(folder: Path) -> None:
+        run_or_miss([base, "-m", "venv", str(folder)], "an environment of Python 3.8")
+        pip_install(str(folder / "bin" / "python"), *PACKAGES)
 
-def _install(base: str, folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
-    pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    quick_to_give_up = ["--retries", "1", "--timeout", "15", "--only-binary", ":all:"]
-    try:
-        for command in ([base, "-m", "venv", str(folder)], [*pip, *quick_to_give_up, *PACKAGES]):
-            subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_S, check=True)
-    except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as failure:
-        missing(f"{' and '.join(PACKAGES)} could not be installed for Python 3.8: {failure.stderr}")
-    (folder / "installed").touch()
+    return kept_folder(" ".join([version.stdout.strip(), *PACKAGES]), fill) / "bin" / "python"
 
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Study]:
     with projects() as make_project:
-        study = Study(make_project(backends=BACKENDS), tmp_path_factory.mktemp("agent") / "work", BACKENDS)
+        config = make_project(backends=BACKENDS)
+        give_molecules(config)
+        study = Study(config, tmp_path_factory.mktemp("agent") / "work", BACKENDS)
         yield study
         study.close()
 
@@ -113,11 +96,26 @@ def test_a_run_is_trained_under_python_3_8_and_scored(study: Study, python38: Pa
     assert (Path(run.artifact_uri.partition(":")[2]) / "model.skops").is_file(), run.artifact_uri
     agent.wait_until(lambda: agent.said.rstrip().endswith(WAITING))  # again, behind the job
     assert study.comes_to_rest()
-    [job] = (study.workdir / "jobs").iterdir()
+    [job] = (study.workdir / "jobs").glob(f"{run.run_id}.*")
     assert sorted(path.name for path in job.iterdir()) == ["artifacts", "done.json"]
     assert resident_mib(agent.process.pid) < MOST_IDLE_MIB
     assert agent.end(signal.SIGTERM) == 0, agent.said
     assert agent.left() == []
+
+
+def test_boosting_is_fitted_to_molecules_there_and_its_model_can_be_loaded(
+    study: Study, python38: Path, agent_file: Path
+) -> None:
+    agent = start(study.server.url, study.tokens["ws"], study.workdir, python38, agent_file)
+    study.agents.append(agent)
+    body = {"trainer": "rdkit-property", "schemas": ["sentiment"], "backend": "ws"}
+    run = succeeded(
+        study, str(study.post(f"{API}/runs", {**body, "params": {"smiles_field": "smiles"}})["run_id"])
+    )
+    assert run.headline is not None
+    assert run.headline["value"] > run.headline["baseline"], run.headline
+    assert (Path(run.artifact_uri.partition(":")[2]) / "model.skops").is_file(), run.artifact_uri
+    assert agent.end(signal.SIGTERM) == 0, agent.said
 
 
 def first_claim(python: Path, agent_file: Path, workdir: Path) -> tuple[float, float]:
