@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from potato_ray.bundle.agreement import agreement_warnings
+from potato_ray.bundle.copies import Copies
 from potato_ray.bundle.corrections import correction_target
 from potato_ray.bundle.held_out_answers import write_held_out_answers
 from potato_ray.bundle.labels import label_counts
@@ -109,7 +110,8 @@ class _Build:
         plan = plan_splits(self.request, self._as_read(index), targets, reading.answered, groups)
         modality = self._modality(index)
         media = MediaLinks(self.request.paths, self.folder / MEDIA_FOLDER) if modality == "image" else None
-        files = self._write_rows(index, plan, targets, media)
+        copies = Copies()
+        files = self._write_rows(index, plan, targets, media, copies)
         if self.answers is not None:
             write_held_out_answers(self.answers, reading.table, plan.split_of)
         agreement = agreement_warnings(resolution, len(targets), self.corrected)
@@ -117,6 +119,7 @@ class _Build:
         self.warnings += [
             *plan.warnings(self.wishes.split_by, self.request.group_key),
             *_media_warnings(media),
+            *copies.warnings(self.request.group_key),
         ]
         counts = self._counts(index, reading, resolution, targets, plan, media)
         stats = {**counts, "warnings": list(self.warnings)}
@@ -230,12 +233,21 @@ class _Build:
             yield item
 
     def _write_rows(
-        self, index: ItemIndex, plan: SplitPlan, targets: Mapping[str, Any], media: MediaLinks | None
+        self,
+        index: ItemIndex,
+        plan: SplitPlan,
+        targets: Mapping[str, Any],
+        media: MediaLinks | None,
+        copies: Copies,
     ) -> SplitFiles:
+        # A trainer of a field of its own, or of pictures, does not read the texts.
+        are_read = media is None and not self.wishes.fields
         with SplitFiles(self.folder) as files:
             for item in self._counted(index, "writing the bundle"):
                 split = plan.split_of.get(item.instance_id)
                 if split is not None:
+                    if are_read:
+                        copies.add(split, item.text)
                     files.add(split, item.instance_id, [self._row(item, targets, media)])
             files.sync()
         return files

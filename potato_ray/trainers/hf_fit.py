@@ -11,14 +11,14 @@ from typing import Any
 from potato_ray.trainers import adapters, epoch_choice, fine_tuning, kinds, memory_estimate, model_files
 from potato_ray.trainers.base import FitContext
 from potato_ray.trainers.features import Texts
-from potato_ray.trainers.hf_model import TextClassifier, load_base, load_tokenizer, precision
+from potato_ray.trainers.hf_model import AUTO, FP32, TextClassifier, load_base, load_tokenizer, precision
 from potato_ray.trainers.model_folder import digest
 from potato_ray.trainers.pretrained import Source
 from potato_ray.trainers.quiet import quiet
 from potato_ray.trainers.temperature import Temperature, choose
 from potato_ray.trainers.text_objective import Objective
 from potato_ray.trainers.token_data import TokenItems, cut_notice, encode, most_tokens, usual_length
-from potato_ray.trainers.train_rows import TrainRows, texts_of
+from potato_ray.trainers.train_rows import OddRows, TrainRows, texts_of
 from potato_ray.trainers.value_range import value_range
 
 FULL_RATE, LORA_RATE = 5e-5, 5e-4
@@ -93,8 +93,16 @@ class HfFit:
             paired=self.rows.paired,
             max_length=max_length,
             batch_size=int(self.params["batch_size"]),
-            half=precision(str(self.params["precision"]), self.context.device),
+            half=self._half(),
         )
+
+    def _half(self) -> str:
+        wanted = str(self.params["precision"])
+        half = precision(wanted, self.context.device)
+        if wanted not in (AUTO, FP32) and half != wanted:
+            where = self.context.device
+            self.reporter.log(f"{where} does not compute in {wanted}: it is done in fp32.", "warning")
+        return half
 
     def _max_length(self, tokenizer: Any, config: Any) -> int:
         most = most_tokens(tokenizer, config)
@@ -148,7 +156,8 @@ class HfFit:
         import numpy as np
 
         name = self.context.scheme.name
-        rows = [row for row in self.context.rows("val") if row.get("targets", {}).get(name) is not None]
+        held_out = [row for row in self.context.rows("val") if row.get("targets", {}).get(name) is not None]
+        rows = OddRows(self.rows.paired).left_out(held_out)
         codes = [_coded(self.objective, row["targets"][name]) for row in rows]
         known = [number for number, code in enumerate(codes) if code is not None]
         if len(known) < len(rows):

@@ -13,6 +13,7 @@ from potato_ray.trainers.base import (
     Licence,
     Param,
     Prediction,
+    Reporter,
     Requirement,
     Row,
     Trainer,
@@ -21,7 +22,7 @@ from potato_ray.trainers.base import (
 from potato_ray.trainers.installing import missing_dependency
 from potato_ray.trainers.pretrained import Source, locate
 from potato_ray.trainers.text_objective import BALANCED, NONE, Objective
-from potato_ray.trainers.train_rows import read_train_rows, texts_of
+from potato_ray.trainers.train_rows import OddRows, read_train_rows, texts_of
 
 DEFAULT_MODEL = "answerdotai/ModernBERT-base"
 WINDOW_ROWS = 4096
@@ -134,11 +135,13 @@ class HfTextClassification(Trainer):
 
     def __init__(self) -> None:
         self._classifier: hf_model.TextClassifier | None = None
+        self._reporter: Reporter | None = None
 
     def fit(self, context: FitContext) -> dict[str, float]:
         """Fine-tune, choose the epoch and the temperature on val, and save; see `Trainer.fit`."""
         lora = adapters.Lora.of(context.params["lora"])
         adapters.check_quantization(lora.quantize if lora else adapters.NONE, context.device)
+        self._reporter = context.reporter
         rows = read_train_rows(context)
         wanted = str(context.params["model_name"])
         context.reporter.status("fitting", f"looking for the model {wanted}")
@@ -149,12 +152,14 @@ class HfTextClassification(Trainer):
     def predict(self, rows: Iterable[Row]) -> Iterator[Prediction]:
         """Predict WINDOW_ROWS at a time, batches of like length among them."""
         classifier = self._fitted()
-        waiting = iter(rows)
+        waiting, odd = iter(rows), OddRows(classifier.paired)
         while True:
-            window = list(islice(waiting, WINDOW_ROWS))
-            if not window:
-                return
-            answers = classifier.answers([texts_of(row, classifier.paired) for row in window])
+            found = list(islice(waiting, WINDOW_ROWS))
+            if not found:
+                return odd.tell(self._reporter)
+            window = odd.left_out(found)
+            texts = [texts_of(row, classifier.paired) for row in window]
+            answers = classifier.answers(texts) if texts else ()
             for row, (payload, confidence) in zip(window, answers):
                 yield Prediction(str(row["instance_id"]), payload, confidence)
 

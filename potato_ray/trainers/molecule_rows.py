@@ -13,8 +13,9 @@ from potato_ray.trainers.base import MIN_INSTANCES, FitContext, Row, TrainerErro
 from potato_ray.trainers.molecule_features import MoleculeFeatures
 from potato_ray.trainers.train_rows import TrainRows, read_train_rows
 
-WINDOW_ROWS = 1024
-"""So many molecules are parsed at once: RDKit's objects need more memory than their features."""
+WINDOW_ROWS = 64
+"""So many molecules are parsed at once: RDKit's objects need more memory than their features. The progress is
+told after them, and molecules of thousands of atoms take seconds each."""
 HELD_OUT = ("val", "test")
 _EXTENSION = re.compile(r"\s\|[^|]*\|")
 """Of CXSMILES; it may have blanks in it."""

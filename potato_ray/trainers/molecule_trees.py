@@ -48,6 +48,7 @@ class Trees:
         if params["class_weights"] == BALANCED and not numbers:
             arguments["class_weight"] = BALANCED
         _check_given(found, params["model_kwargs"])
+        _check_said_once(arguments, params)
         return cls(found, arguments, params["model_kwargs"])
 
     @property
@@ -84,9 +85,8 @@ def fit_trees(make: Callable[[], Any], kind: str, matrix: Any, rows: TrainRows) 
     try:
         fitted = heads.fit_heads(make, kind, matrix, rows.targets, len(rows.labels))
     except (TypeError, ValueError) as failure:
-        code = "validation_failed" if type(failure).__name__ == "InvalidParameterError" else "fit_failed"
         raise TrainerError(
-            code, f"The model could not be fitted: {failure}", "Correct model_kwargs."
+            "validation_failed", f"The model could not be fitted: {failure}", "Correct model_kwargs."
         ) from failure
     for head in fitted:
         if hasattr(head, "n_jobs"):
@@ -115,6 +115,20 @@ def _check_given(found: type[Any], given: Mapping[str, Any]) -> None:
                 "validation_failed",
                 f"model_kwargs: {found.__name__} does not take {name}; it takes {', '.join(known)}.",
                 f"Did you mean {close[0]}?" if close else "Correct model_kwargs.",
+            )
+
+
+def _check_said_once(arguments: Mapping[str, Any], params: Mapping[str, Any]) -> None:
+    """What a parameter of its own says is not said again, and otherwise, by model_kwargs."""
+    rounds = "max_iter" if "max_iter" in arguments else "n_estimators"
+    twice = {rounds: params["n_estimators"], "class_weight": arguments.get("class_weight")}
+    for argument, own in twice.items():
+        if own is not None and argument in params["model_kwargs"]:
+            name = "class_weights" if argument == "class_weight" else "n_estimators"
+            raise TrainerError(
+                "validation_failed",
+                f"{name} is {own}, and model_kwargs gives the same argument, {argument}, another time.",
+                f"Leave {argument} out of model_kwargs, or {name}.",
             )
 
 

@@ -22,6 +22,7 @@ from potato_ray.trainers.base import (
     Licence,
     Param,
     Prediction,
+    Reporter,
     Requirement,
     Row,
     Trainer,
@@ -31,7 +32,7 @@ from potato_ray.trainers.features import DEFAULT_KWARGS, LetterGroups, TextFeatu
 from potato_ray.trainers.installing import missing_dependency
 from potato_ray.trainers.sentence_embeddings import SentenceEmbeddings
 from potato_ray.trainers.text_model import TextModel
-from potato_ray.trainers.train_rows import TrainRows, read_train_rows, texts_of
+from potato_ray.trainers.train_rows import OddRows, TrainRows, read_train_rows, texts_of
 from potato_ray.trainers.value_range import value_range
 
 BATCH_ROWS = 8192
@@ -107,9 +108,11 @@ class SklearnText(Trainer):
 
     def __init__(self) -> None:
         self._model: TextModel | None = None
+        self._reporter: Reporter | None = None
 
     def fit(self, context: FitContext) -> dict[str, float]:
         """Fit, calibrate and save; see `Trainer.fit`. Nothing is chosen on val."""
+        self._reporter = context.reporter
         with library_warnings.told_once(context.reporter):
             return self._fit(context)
 
@@ -119,11 +122,14 @@ class SklearnText(Trainer):
         waiting = iter(rows)
         embedded = isinstance(model.features.vectorizer, SentenceEmbeddings)
         n_rows = sentence_embeddings.ROWS_AT_ONCE if embedded else BATCH_ROWS
+        odd = OddRows(model.features.paired)
         while True:
-            batch = list(islice(waiting, n_rows))
-            if not batch:
-                return
-            answers = model.answers([texts_of(row, model.features.paired) for row in batch])
+            window = list(islice(waiting, n_rows))
+            if not window:
+                return odd.tell(self._reporter)
+            batch = odd.left_out(window)
+            texts = [texts_of(row, model.features.paired) for row in batch]
+            answers = model.answers(texts) if texts else ()
             for row, (payload, confidence) in zip(batch, answers):
                 yield Prediction(str(row["instance_id"]), payload, confidence)
 
@@ -287,8 +293,13 @@ def _fit_error(name: str, failure: Exception) -> TrainerError:
             "Choose another classifier, such as LogisticRegression or RandomForestClassifier, or embeddings "
             'alone: vectorizer sentence-transformers with vectorizer_kwargs {"words": false}.',
         )
-    return TrainerError(
-        "fit_failed",
-        f"{name} could not be fitted: {failure}",
-        "Choose another classifier or other classifier_kwargs.",
-    )
+    if "negative values" in str(failure).lower():
+        return TrainerError(
+            "validation_failed",
+            f"{name} takes no features below zero, as embeddings are, and the differences of pairs.",
+            "Choose another classifier, such as LogisticRegression.",
+        )
+    # scikit-learn raises these for data and arguments that do not go together.
+    code = "validation_failed" if isinstance(failure, (TypeError, ValueError)) else "fit_failed"
+    remedy = "Choose another classifier or other classifier_kwargs."
+    return TrainerError(code, f"{name} could not be fitted: {failure}", remedy)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Sequence
@@ -9,6 +10,9 @@ from typing import Any, Sequence
 from potato_ray.trainers import kinds
 from potato_ray.trainers.base import FitContext, Reporter, Row, SchemeSpec, TrainerError
 from potato_ray.trainers.features import Texts
+
+NAMED = 5
+"""So many of the items that are left out are named."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,12 @@ def read_train_rows(context: FitContext) -> TrainRows:
     scheme = context.scheme
     rows = [row for row in context.rows("train") if scheme.name in row.get("targets", {})]
     _check_not_pictures(rows)
+    _warn_of_weights(context)
     paired = _are_pairs(scheme, rows)
+    if paired:
+        rows = _pairs_of(context.reporter, rows)
+    elif scheme.annotation_type == "pairwise":
+        _warn_of_no_pairs(context)
     usable = [row for row in rows if any(text.strip() for text in texts_of(row, paired))]
     _check_texts(context.reporter, len(rows), len(usable))
     raw = [row["targets"][scheme.name] for row in usable]
@@ -40,21 +49,74 @@ def read_train_rows(context: FitContext) -> TrainRows:
 
 
 def texts_of(row: Row, paired: bool) -> tuple[str, ...]:
-    """The texts of a row: one, or two for a pair; a pair without two texts has two equal ones."""
+    """The texts of a row: one, or two for a pair, which has two."""
+    if paired:
+        first, second = row["texts"]
+        return str(first), str(second)
     text = row.get("text")
-    whole = text if isinstance(text, str) else ""
-    if not paired:
-        return (whole,)
+    return (text if isinstance(text, str) else "",)
+
+
+class OddRows:
+    """What a model of pairs is asked about that is no pair: it gets no prediction, and is told of."""
+
+    def __init__(self, paired: bool) -> None:
+        self.paired = paired
+        self.names: list[str] = []
+
+    def left_out(self, rows: Sequence[Row]) -> list[Row]:
+        """The other rows."""
+        if not self.paired:
+            return list(rows)
+        self.names += [str(row["instance_id"]) for row in rows if not _is_pair(row)]
+        return [row for row in rows if _is_pair(row)]
+
+    def tell(self, reporter: Reporter | None) -> None:
+        """Say which there are, if any; without a reporter it is a warning (NoPairs)."""
+        message = f"{_no_pairs(self.names)}: no prediction." if self.names else ""
+        if message and reporter is not None:
+            reporter.log(message, level="warning")
+        elif message:
+            warnings.warn(message, NoPairs, stacklevel=3)
+
+
+class NoPairs(UserWarning):
+    """Some of the items that a model of pairs was asked about do not have two texts."""
+
+
+def _is_pair(row: Row) -> bool:
     texts: Any = row.get("texts")
-    return (str(texts[0]), str(texts[1])) if _is_pair(texts) else (whole, whole)
-
-
-def _is_pair(texts: Any) -> bool:
     return isinstance(texts, (list, tuple)) and len(texts) == 2
 
 
 def _are_pairs(scheme: SchemeSpec, rows: Sequence[Row]) -> bool:
-    return scheme.annotation_type == "pairwise" and bool(rows) and all(_is_pair(r.get("texts")) for r in rows)
+    return scheme.annotation_type == "pairwise" and any(map(_is_pair, rows))
+
+
+def _pairs_of(reporter: Reporter, rows: Sequence[Row]) -> list[Row]:
+    odd = [str(row["instance_id"]) for row in rows if not _is_pair(row)]
+    if odd:
+        reporter.log(f"{_no_pairs(odd)}: left out of the {len(rows)} train items.", level="warning")
+    return [row for row in rows if _is_pair(row)]
+
+
+def _no_pairs(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    items = "item that does" if len(names) == 1 else "items that do"
+    return f"{len(names)} {items} not have two texts ({', '.join(names[:NAMED])}{more})"
+
+
+def _warn_of_no_pairs(context: FitContext) -> None:
+    context.reporter.log(
+        f"No item of '{context.scheme.name}' has two texts, so the model reads each as one and cannot tell "
+        "the sides apart. Let item_properties.text_key name a field that is a list of two texts.",
+        level="warning",
+    )
+
+
+def _warn_of_weights(context: FitContext) -> None:
+    if context.scheme.kind == kinds.CONTINUOUS and context.params.get("class_weights", "none") != "none":
+        context.reporter.log("class_weights has no effect: numbers have no labels to weigh.", level="warning")
 
 
 def _check_not_pictures(rows: Sequence[Row]) -> None:

@@ -479,6 +479,19 @@ def test_a_length_that_the_model_does_not_take_is_cut_with_a_warning(tune: Tune)
     assert "takes 128 tokens at most" in warning
 
 
+def test_a_precision_that_the_device_does_not_have_is_warned_of(tune: Tune) -> None:
+    with pytest.raises(Told):
+        tune("nominal", labelled(30), recorder=(said := StoppingRecorder(1)), precision="fp16")
+    assert said.warnings == ["cpu does not compute in fp16: it is done in fp32."]
+
+
+def test_weights_of_labels_are_of_no_use_to_numbers_and_that_is_said(tune: Tune) -> None:
+    rows = [{**row, "targets": {"s": float(n)}} for n, row in enumerate(labelled(30))]
+    with pytest.raises(Told):
+        tune("continuous", rows, recorder=(said := StoppingRecorder(1)), class_weights="balanced")
+    assert said.warnings == ["class_weights has no effect: numbers have no labels to weigh."]
+
+
 def test_weights_that_the_last_step_spoils_are_no_model(tune: Tune, monkeypatch: pytest.MonkeyPatch) -> None:
     def train(self: Any) -> None:
         next(iter(self.model.parameters())).data.fill_(float("nan"))

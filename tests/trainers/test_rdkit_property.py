@@ -272,3 +272,21 @@ def test_pairs_and_pictures_are_not_for_it():
 def test_a_wrong_choice_is_refused_with_the_nearest():
     [problem] = check_params(RdkitProperty, {"split": "scafold"})
     assert "Did you mean scaffold?" in problem.message
+
+
+@pytest.mark.parametrize(
+    ("params", "twice"),
+    [
+        (
+            {"model": "random_forest", "n_estimators": 7, "model_kwargs": {"n_estimators": 5}},
+            "n_estimators is 7",
+        ),
+        ({"n_estimators": 7, "model_kwargs": {"max_iter": 5}}, "n_estimators is 7"),
+        ({"class_weights": "balanced", "model_kwargs": {"class_weight": None}}, "class_weights is balanced"),
+    ],
+)
+def test_what_a_parameter_says_is_not_said_otherwise_by_model_kwargs(params, twice, train):
+    with pytest.raises(TrainerError, match=twice) as refused:
+        train("nominal", labelled("nominal"), **params)
+    assert refused.value.code == "validation_failed"
+    assert "out of model_kwargs" in refused.value.next_step

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from trainer_samples import BAD, GOOD, PROJECTS, Fitted, opinions, rows_of, sentence
 
-from potato_ray.trainers.base import SchemeSpec, TrainerError
+from potato_ray.trainers.base import Row, SchemeSpec, TrainerError
+from potato_ray.trainers.registry import load_trainer
 from potato_ray.trainers.sklearn_text import BATCH_ROWS, SklearnText
+from potato_ray.trainers.train_rows import NoPairs
 
 Train = Callable[..., Fitted]
 
@@ -113,21 +115,59 @@ def test_numbers_are_learnt_and_stay_inside_the_scale(train: Train) -> None:
     assert fitted.of(["great"])[0].confidence is None
 
 
-def test_the_text_that_speaks_for_a_side_of_a_pair_speaks_against_the_other(train: Train) -> None:
+PAIRWISE = SchemeSpec("s", "pairwise", "nominal", ("A", "B"))
+
+
+def pairs() -> list[Row]:
+    """80 pairs of a good and a bad text; the good one is preferred."""
     draw, rows = random.Random(0), []
     for n in range(80):
         pair = [sentence(draw, GOOD), sentence(draw, BAD)]
         answer = draw.choice("AB")
         texts = pair if answer == "A" else pair[::-1]
         rows.append({"instance_id": str(n), "text": "joined", "texts": texts, "targets": {"s": answer}})
-    fitted = train(SchemeSpec("s", "pairwise", "nominal", ("A", "B")), rows)
+    return rows
+
+
+def test_the_text_that_speaks_for_a_side_of_a_pair_speaks_against_the_other(train: Train) -> None:
+    fitted = train(PAIRWISE, pairs())
     new = [
         {"instance_id": "x", "texts": ["a lovely room", "an awful room"]},
         {"instance_id": "y", "text": "no pair"},
     ]
     told = list(fitted.trainer.predict(new))
     assert told[0].payload["label"] == "A"
-    assert len(told) == 2
+    assert [each.instance_id for each in told] == ["x"]
+    assert fitted.recorder.warnings == ["1 item that does not have two texts (y): no prediction."]
+
+
+def test_items_without_two_texts_are_left_out_of_pairs_and_named(train: Train) -> None:
+    rows = pairs()
+    rows[3]["texts"], rows[4]["texts"] = ["one", "two", "three"], None
+    fitted = train(PAIRWISE, rows)
+    assert fitted.metrics["n_train"] == 78
+    [warning] = fitted.recorder.warnings
+    assert warning == "2 items that do not have two texts (3, 4): left out of the 80 train items."
+    [said] = fitted.trainer.predict([{"instance_id": "x", "texts": ["a lovely room", "an awful room"]}])
+    assert said.payload["label"] == "A"
+
+
+def test_a_loaded_model_warns_of_what_is_no_pair(train: Train) -> None:
+    model = load_trainer(train(PAIRWISE, pairs()).artifacts)
+    with pytest.warns(NoPairs, match=r"1 item that does not have two texts \(y\): no prediction\."):
+        assert list(model.predict([{"instance_id": "y", "text": "no pair"}])) == []
+
+
+def test_pairwise_answers_to_single_texts_are_learnt_with_a_warning(train: Train) -> None:
+    rows = [{**row, "text": " ".join(row["texts"]), "texts": []} for row in pairs()]
+    [warning] = train(PAIRWISE, rows).recorder.warnings
+    assert "No item of 's' has two texts" in warning
+
+
+def test_a_classifier_that_takes_nothing_below_zero_is_refused_for_pairs(train: Train) -> None:
+    with pytest.raises(TrainerError, match="MultinomialNB takes no features below zero") as refused:
+        train(PAIRWISE, pairs(), classifier="MultinomialNB")
+    assert refused.value.code == "validation_failed"
 
 
 def test_reviews_that_people_labelled_are_learnt(train: Train) -> None:
