@@ -13,6 +13,7 @@ from typing import Any
 from potato_ray.backends.local_check import uses_gpu
 from potato_ray.backends.making import require_runnable
 from potato_ray.config.models import ProjectConfig
+from potato_ray.config.spelling import listed
 from potato_ray.config.trainer_checks import LOCAL_ONLY
 from potato_ray.config.training_checks import LOCAL
 from potato_ray.errors import StartRefused
@@ -183,10 +184,15 @@ def _check_learnable(trainer: type[Trainer], scheme: Scheme) -> None:
     raise StartRefused(
         f"{trainer.name} cannot learn scheme '{scheme.name}' ({scheme.annotation_type}).",
         code="untrainable_schema",
-        evidence=scheme.why_not
-        or f"It learns schemes of kind {', '.join(trainer.kinds)}; this one is {scheme.kind}.",
+        evidence=scheme.why_not or _what_it_learns(trainer, scheme),
         next_step=f"Use {' or '.join(others)}." if others else _nobody_learns(scheme),
     )
+
+
+def _what_it_learns(trainer: type[Trainer], scheme: Scheme) -> str:
+    if scheme.kind in trainer.kinds and trainer.annotation_types:
+        return f"It learns schemes of type {listed(trainer.annotation_types, 'and')}."
+    return f"It learns schemes of kind {', '.join(trainer.kinds)}; this one is {scheme.kind}."
 
 
 def why_nobody_learns(scheme: Scheme) -> str:

@@ -15,6 +15,8 @@ from potato_ray.registry.states import ENDED, State
 
 POLL_S = 0.1
 ASK_EVERY_S = 3.0
+MOST_NAMED = 2
+"""So many of the runs that are under way are named to whoever waits."""
 PROGRESS_EVERY_S = 30.0
 """Without a terminal, a step that goes on says so often how far it is."""
 
@@ -36,11 +38,11 @@ def follow(
     Ctrl-C raises KeyboardInterrupt.
     """
     drawing = _Bar() if (sys.stderr.isatty() if terminal is None else terminal) else _Lines(clock)
-    watch = _Watch(alive, clock)
+    watch, ahead = _Watch(alive, clock), _Ahead(reader, clock)
     with drawing:
         while True:
             run = reader.run(run_id)
-            drawing.show(run)
+            drawing.show(run, ahead.before(run))
             if run.state in ENDED:
                 return run
             if watch.is_lost():
@@ -62,6 +64,30 @@ class _Watch:
             self._silences = 0 if self._alive() else self._silences + 1
             self._asked_at = self._clock()
         return self._silences >= MAX_SILENCES
+
+
+class _Ahead:
+    """What holds the slot that a waiting run waits for, looked up not more often than every ASK_EVERY_S."""
+
+    def __init__(self, reader: RegistryReader, clock: Callable[[], float]) -> None:
+        self._reader = reader
+        self._clock = clock
+        self._asked_at = float("-inf")
+        self._words = ""
+
+    def before(self, run: Run) -> str:
+        """`: run … (setfit) is under way`; "" for a run that does not wait, or whose step says why."""
+        if not run.position or run.step:
+            return ""
+        if self._clock() - self._asked_at >= ASK_EVERY_S:
+            self._asked_at = self._clock()
+            current = self._reader.snapshot().current
+            named = ", ".join(f"{each.run_id} ({each.trainer})" for each in current[:MOST_NAMED])
+            more = f" and {len(current) - MOST_NAMED} more" if len(current) > MOST_NAMED else ""
+            self._words = (
+                f": under way {'is' if len(current) == 1 else 'are'} {named}{more}" if current else ""
+            )
+        return self._words
 
 
 def step_line(run: Run) -> str:
@@ -90,8 +116,8 @@ class _Lines:
     def __exit__(self, *_: object) -> None:
         return
 
-    def show(self, run: Run) -> None:
-        line = step_line(run)
+    def show(self, run: Run, ahead: str = "") -> None:
+        line = step_line(run) + ahead
         if line != self._last:
             self._last, self._current = line, 0.0
             self._say(line)
@@ -131,5 +157,5 @@ class _Bar:
     def __exit__(self, *_: object) -> None:
         self._bar.__exit__()
 
-    def show(self, run: Run) -> None:
-        self._bar.show(step_line(run), run.current, run.total)
+    def show(self, run: Run, ahead: str = "") -> None:
+        self._bar.show(step_line(run) + ahead, run.current, run.total)

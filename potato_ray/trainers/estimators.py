@@ -200,7 +200,7 @@ def _arguments(role: str, found: type[Any], kwargs: Mapping[str, Any]) -> dict[s
             message = (
                 f"{_kwargs_name(role)}: {found.__name__} does not take {name}; it takes {', '.join(known)}."
             )
-            raise _refused(message, _suggestion(name, known))
+            raise _refused(message, _advice(role, name, known))
     if role == VECTORIZER and kwargs.get("input", "content") != "content":
         raise _refused(
             "vectorizer_kwargs: input must be content: texts are never read as file names.", "Leave it out."
@@ -227,6 +227,12 @@ def _suggestion(name: str, known: Sequence[str]) -> str:
         each for each in known if each.lower() == last.lower()
     ]
     return f"Did you mean {' or '.join(close)}?" if close else _ESTIMATOR_ADVICE
+
+
+def _advice(role: str, name: str, known: Sequence[str]) -> str:
+    """What to do about an argument that an estimator does not take."""
+    close = _suggestion(name, known)
+    return f"Correct {_kwargs_name(role)}." if close == _ESTIMATOR_ADVICE else close
 
 
 def _refused(message: str, next_step: str) -> TrainerError:

@@ -159,8 +159,13 @@ class SklearnText(Trainer):
 
     @classmethod
     def problem_with(cls, params: Mapping[str, Any]) -> str:
-        kwargs = params.get("vectorizer_kwargs")
-        return sentence_embeddings.problem_with_kwargs(kwargs or {}) if _embeds(params) else ""
+        kwargs = params.get("vectorizer_kwargs") or {}
+        if _embeds(params):
+            return sentence_embeddings.problem_with_kwargs(kwargs)
+        if "model_name" in kwargs:
+            name = sentence_embeddings.SHORT_NAME
+            return f"vectorizer_kwargs: model_name is for vectorizer {name}; name that as the vectorizer, too"
+        return ""
 
     def label_order(self) -> list[str]:
         return list(self._fitted().labels)

@@ -17,6 +17,7 @@ from potato_ray.client.progress import Bar
 from potato_ray.config import ProjectConfig
 from potato_ray.errors import Conflict
 from potato_ray.registry.runs import Run
+from potato_ray.registry.snapshot import Snapshot
 from potato_ray.registry.states import State
 
 ENDLESS = 1000
@@ -43,11 +44,15 @@ def a_run(state: State = State.RUNNING, step: str = "", cancel_requested_at: flo
 class Replies:
     """A reader that shows a run in these conditions, one after the other."""
 
-    def __init__(self, *runs: Run) -> None:
+    def __init__(self, *runs: Run, current: tuple[Run, ...] = ()) -> None:
         self.left = list(runs)
+        self.current = current
 
     def run(self, run_id: str) -> Run:
         return self.left.pop(0)
+
+    def snapshot(self) -> Snapshot:
+        return Snapshot(current=self.current)
 
 
 def followed(replies: Replies, alive: Callable[[], bool] = lambda: True) -> tuple[Run, float]:
@@ -87,6 +92,19 @@ def test_a_step_that_gets_no_further_says_nothing(capsys: pytest.CaptureFixture[
     late = [replace(a_run(step="loading", cancel_requested_at=1.0), current=n, total=9.0) for n in range(700)]
     followed(Replies(*waits, *late, a_run(State.CANCELLED)))
     assert capsys.readouterr().err.splitlines() == ["running: loading", "cancelling", "cancelled"]
+
+
+def test_a_run_that_waits_says_what_is_under_way(capsys: pytest.CaptureFixture[str]) -> None:
+    waits = [replace(a_run(State.QUEUED), position=1)] * 50
+    others = tuple(replace(a_run(), run_id=name) for name in ("one", "two", "three"))
+    followed(Replies(*waits, a_run(State.SUCCESS), current=others[:1]))
+    followed(Replies(*waits, a_run(State.SUCCESS), current=others))
+    assert capsys.readouterr().err.splitlines() == [
+        "waiting #1: under way is one (t)",
+        "success",
+        "waiting #1: under way are one (t), two (t) and 1 more",
+        "success",
+    ]
 
 
 @pytest.mark.parametrize("width", [60, 100])

@@ -14,6 +14,7 @@ from potato_ray.trainers.params import problem_together
 from potato_ray.trainers.sklearn_text import SklearnText
 
 CONFIGS = Path(__file__).parents[2] / "configs"
+PAIRS = Path(__file__).parents[1] / "projects" / "pairs" / "config.yaml"
 EMBEDDINGS = "sentence-transformers"
 
 
@@ -36,6 +37,20 @@ def test_arguments_of_embeddings_are_checked_before_a_run(
     with pytest.raises(StartRefused, match=words) as refused:
         plan_start(config, StartRequest("sklearn-text", ("sentiment",), params))
     assert refused.value.code == "bad_params"
+
+
+def test_a_model_without_the_vectorizer_that_it_is_for_is_refused(config: ProjectConfig) -> None:
+    params = {"vectorizer_kwargs": {"model_name": "x"}}
+    with pytest.raises(StartRefused, match="model_name is for vectorizer sentence-transformers") as refused:
+        plan_start(config, StartRequest("sklearn-text", ("sentiment",), params))
+    assert refused.value.code == "bad_params"
+
+
+def test_a_trainer_of_the_same_kind_says_which_types_it_learns() -> None:
+    config = load(PAIRS)
+    with pytest.raises(StartRefused, match="setfit cannot learn scheme 'helpful'") as refused:
+        plan_start(config, StartRequest("setfit", ("helpful",), backend="local"))
+    assert refused.value.evidence.startswith("It learns schemes of type radio, select")
 
 
 def test_arguments_are_checked_together_with_the_configured_ones(config: ProjectConfig) -> None:
